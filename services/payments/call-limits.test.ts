@@ -6,8 +6,10 @@ import { rateLimitFiles } from '../../test/support/rate-limit-files.ts'
 import { type RateLimitProcess, startRateLimit } from '../../test/support/rate-limit-process.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { CallGuard } from './call-guard.ts'
-import { type CallLimits, type CallRule, callRules, createLocalCallLimits } from './call-limits.ts'
+import { type CallLimits, callRules, createLocalCallLimits } from './call-limits.ts'
 import { createServiceCallLimits } from './service-call-limits.ts'
+
+type CallRule = (typeof callRules)[number]
 
 const perMinute = { address: 5, key: 3, failed_key: 2 }
 function ofRule(rule: CallRule): string {

@@ -6,10 +6,10 @@ import { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
  * service, these names are descriptor keys.
  */
 export const callRules = ['address', 'key', 'failed_key'] as const
-export type CallRule = (typeof callRules)[number]
+type CallRule = (typeof callRules)[number]
 
 /** The maximum number of calls a minute with one value, by rule. */
-export type CallsPerMinute = Readonly<Record<CallRule, number>>
+type CallsPerMinute = Readonly<Record<CallRule, number>>
 
 export interface CallHit {
   readonly rule: CallRule

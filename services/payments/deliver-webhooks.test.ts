@@ -11,7 +11,7 @@ import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { missingPostgres, type PostgresServer, startPostgres } from '../../test/support/postgres-server.ts'
 import { startProgram } from '../../test/support/program.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { type DeliveryOutcome, deliveryWaitMs, WebhookDeliverer } from './deliver-webhooks.ts'
+import { deliveryWaitMs, WebhookDeliverer } from './deliver-webhooks.ts'
 import type { Merchant } from './domain/merchant.ts'
 import { waitingAt } from './storage/delivery/webhook-deliveries.ts'
 import {
@@ -97,7 +97,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
   }
 
   function open(atMs: number, timeoutMs = 5_000, from: Pick<Storage, 'transaction'> = storage) {
-    const outcomes: DeliveryOutcome[] = []
+    const outcomes: string[] = []
     const clock: Clock = { nowMs: () => atMs, monotonicMs: systemClock.monotonicMs }
     const deliverer = new WebhookDeliverer({
       storage: { ...storage, ...from },
@@ -112,7 +112,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     return { deliverer, outcomes }
   }
 
-  async function deliverAt(atMs: number, timeoutMs?: number): Promise<readonly DeliveryOutcome[]> {
+  async function deliverAt(atMs: number, timeoutMs?: number): Promise<readonly string[]> {
     const { deliverer, outcomes } = open(atMs, timeoutMs)
     while (await deliverer.deliverDue());
     return outcomes
@@ -185,7 +185,7 @@ describe('the delivery of webhooks', { skip: missingPostgres() }, () => {
     await tell([subject, subject])
     answer = 500
     const nowMs = Date.now()
-    const outcomes: DeliveryOutcome[] = []
+    const outcomes: string[] = []
     for (let day = 0; !outcomes.includes('given-up'); day += 1) {
       outcomes.push(...(await deliverAt(nowMs + day * 25 * hourMs)))
     }

@@ -33,7 +33,7 @@ interface WebhookDelivererOptions {
   readonly onOutcome?: (outcome: DeliveryOutcome) => void
 }
 
-export type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled'
+type DeliveryOutcome = 'delivered' | 'postponed' | 'given-up' | 'disabled'
 
 /** The maximum number of attempts that this process makes at the same time, in total and at one endpoint. */
 const maxInFlight = 32

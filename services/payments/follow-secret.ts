@@ -20,11 +20,11 @@ interface FollowSecretOptions {
 export function watchSecret({ first, path, onWarning }: FollowSecretOptions): () => string {
   if (path === undefined) return () => first
   let current = first
-  let told = ''
-  const tell = (problem: string) => {
-    if (problem !== '' && problem !== told)
+  let warned = ''
+  const warn = (problem: string) => {
+    if (problem !== '' && problem !== warned)
       onWarning(`${path}: ${problem}; the secret before it is still used`)
-    told = problem
+    warned = problem
   }
   return () => {
     try {
@@ -32,9 +32,9 @@ export function watchSecret({ first, path, onWarning }: FollowSecretOptions): ()
         .toString('utf8')
         .replace(/\r?\n$/, '')
       if (found !== '') current = found
-      tell(found === '' ? 'it is empty' : '')
+      warn(found === '' ? 'it is empty' : '')
     } catch (error) {
-      tell((error as Error).message)
+      warn((error as Error).message)
     }
     return current
   }

@@ -67,7 +67,7 @@ export async function startService(
   await assertPortsFree(settings)
   const tls = openTls(settings, log)
   const metrics = createMetrics()
-  const storage = measured(await openStorage(settings, log), metrics)
+  const storage = meterStorage(await openStorage(settings, log), metrics)
   const payments = createPayments(settings, storage)
   // A failure of the database after the start does not make the process unready: all processes share the
   // database, so none would be ready.
@@ -102,7 +102,7 @@ export async function startService(
     path: provisionTokenFile,
     onWarning: text => log.warn('read PROVISION_TOKEN_FILE failed', { reason: text }),
   })
-  const provision = createProvision(settings, { ...shared, provisionToken }, tls.provision)
+  const provision = createProvisioning(settings, { ...shared, provisionToken }, tls.provision)
   const admin = await startAdmin(settings, shared)
   const monitor = createMonitorServer({
     metrics,
@@ -210,21 +210,23 @@ async function assertPortsFree(settings: Settings): Promise<void> {
   const problems = await findPortProblems([
     { name: 'PORT', host, port },
     { name: 'DEBUG_PORT', host: debugHost, port: debugPort },
-    ...(provisions(settings) ? [{ name: 'PROVISION_PORT', host: provisionHost, port: provisionPort }] : []),
+    ...(isProvisioningEnabled(settings)
+      ? [{ name: 'PROVISION_PORT', host: provisionHost, port: provisionPort }]
+      : []),
   ])
   if (problems.length > 0) throw new Error(problems.join('; '))
 }
 
-function provisions({ provisionToken, provisionTlsClientCa }: Settings): boolean {
+function isProvisioningEnabled({ provisionToken, provisionTlsClientCa }: Settings): boolean {
   return provisionToken !== '' || provisionTlsClientCa !== ''
 }
 
-function createProvision(
+function createProvisioning(
   settings: Settings,
   shared: JsonServerOptions & { readonly payments: Payments; readonly provisionToken: () => string },
   tls: TlsFiles | undefined,
 ): JsonServer | undefined {
-  if (!provisions(settings)) return undefined
+  if (!isProvisioningEnabled(settings)) return undefined
   const { provisionTlsClientCa, provisionTlsClientName: clientName } = settings
   const token = settings.provisionToken === '' ? null : shared.provisionToken
   const demandsCertificate = provisionTlsClientCa !== ''
@@ -260,7 +262,7 @@ function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; reado
   return { ...(api && { api }), ...(provision && { provision }) }
 }
 
-function measured(storage: Storage, metrics: Metrics): MeasuredStorage {
+function meterStorage(storage: Storage, metrics: Metrics): MeasuredStorage {
   const count = metrics.counter('payments_database_transactions_total', 'Database transactions by outcome.')
   const time = metrics.histogram('payments_database_transaction_seconds', 'How long they took.')
   const ended = (outcome: string, ms: number) => {

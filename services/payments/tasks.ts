@@ -6,7 +6,6 @@ import { WebhookDeliverer } from './deliver-webhooks.ts'
 import { createFolderTransport, type MailTransport } from './mail/mail-transport.ts'
 import { mailOutcomes, sendDueMails } from './mail/send-due-mails.ts'
 import type { Metrics } from './metrics.ts'
-import { strictPolicy } from './operations/accounts/webhooks.ts'
 import { eventOutcomes } from './operations/background/book-event.ts'
 import { expireAuthorisations, maxExpiredAtOnce } from './operations/background/expire-authorisations.ts'
 import { instructProcessor, maxInstructionsAtOnce } from './operations/background/instruct-processor.ts'
@@ -139,7 +138,7 @@ async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<M
 }
 
 function createDeliverer({ payments, log, metrics }: TaskContext): WebhookDeliverer {
-  const { storage, clock, webhookPolicy: policy = strictPolicy } = payments
+  const { storage, clock, webhookPolicy: policy } = payments
   const count = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
   return new WebhookDeliverer({
     storage,

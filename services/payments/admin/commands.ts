@@ -18,7 +18,7 @@ export interface AdminCommand {
   /** `current`: the caller migrates the database to the schema of this program first. */
   readonly schema: 'as it is' | 'current'
   /** Runs the command, and resolves with the exit code. */
-  readonly run: (place: AdminContext, output: CommandOutput) => Promise<number>
+  readonly run: (context: AdminContext, output: CommandOutput) => Promise<number>
 }
 
 export interface AdminContext {

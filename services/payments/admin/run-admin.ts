@@ -109,8 +109,8 @@ export async function askService(
     response.resume()
     return undefined
   }
-  const { code, output: said } = (await json(response)) as AdminAnswer
-  for (const { to, text } of said) output[to](text)
+  const { code, output: printed } = (await json(response)) as AdminAnswer
+  for (const { to, text } of printed) output[to](text)
   return code
 }
 

@@ -62,7 +62,7 @@ type Cell = string | bigint | number | boolean | null
 const formula = /^\s*[=+\-@＝＋－＠\t\r\n]/u
 
 /** Returns one record of RFC 4180, with CRLF at the end. Text is always quoted. */
-export function csvRecord(cells: readonly Cell[]): string {
+function csvRecord(cells: readonly Cell[]): string {
   return `${cells.map(csvCell).join(',')}\r\n`
 }
 

@@ -50,7 +50,7 @@ export function presentUser({ id, email, createdMs }: User): JsonObject {
 /** At most this many entries, the newest, are in an answer. GET /transactions/<id>/trail has all of them. */
 export const maxShownTrail = 100
 /** At most this many trail entries, the newest, are in an event. */
-const maxToldTrail = 10
+const maxEventTrail = 10
 
 export function presentTransaction(transaction: Transaction, shownTrail = maxShownTrail): JsonObject {
   return {
@@ -80,7 +80,7 @@ export function presentTransaction(transaction: Transaction, shownTrail = maxSho
 
 /** Returns the transaction for an event, with a trail of limited length. */
 export function presentSnapshot(transaction: Transaction): JsonObject {
-  return presentTransaction(transaction, maxToldTrail)
+  return presentTransaction(transaction, maxEventTrail)
 }
 
 /**

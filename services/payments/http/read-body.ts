@@ -62,13 +62,13 @@ function fromJson(text: string): Result<Body> {
 }
 
 /** The maximum number of nested levels of lists and objects in a body. */
-export const maxJsonDepth = 32
+const maxJsonDepth = 32
 
 /**
  * Parses JSON. Returns a fault for invalid JSON, for more than `maxJsonDepth` levels, and for a name that
  * occurs twice in one object, because parsers differ in which value they take (RFC 8259, section 4).
  */
-export function readJson(text: string): { readonly value: unknown } | { readonly fault: string } {
+function readJson(text: string): { readonly value: unknown } | { readonly fault: string } {
   let value: unknown
   try {
     value = JSON.parse(text)

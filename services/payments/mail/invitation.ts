@@ -7,8 +7,7 @@ export interface MailText {
   readonly body: string
 }
 
-const mailLanguages = ['en', 'da'] as const
-type MailLanguage = (typeof mailLanguages)[number]
+type MailLanguage = 'en' | 'da'
 
 const texts: Readonly<Record<MailLanguage, (merchant: string) => MailText>> = {
   en: merchant => ({

@@ -34,11 +34,11 @@ interface Mailing {
 }
 
 export const mailOutcomes = ['sent', 'postponed', 'given-up'] as const
-export type MailOutcome = (typeof mailOutcomes)[number]
+type MailOutcome = (typeof mailOutcomes)[number]
 
 const maxMailsAtOnce = 8
 /** How long a claimed mail is reserved for this process: longer than an attempt takes. */
-export const mailLeaseMs = 2 * sendDeadlineMs
+const mailLeaseMs = 2 * sendDeadlineMs
 
 const firstWaitMs = 15_000
 const maxWaitMs = 60 * 60 * 1000

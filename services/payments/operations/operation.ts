@@ -27,8 +27,8 @@ export interface Payments {
   readonly authorisationLifetimeMs: number
   /** How long an authorisation can be without a stored payment before it is cancelled at the processor. */
   readonly authorisationSweepMs: number
-  /** The addresses that webhooks may use. By default, only public addresses with https. */
-  readonly webhookPolicy?: AddressPolicy
+  /** The addresses that webhooks may use. */
+  readonly webhookPolicy: AddressPolicy
 }
 
 /** The maximum numbers of invitations in 24 hours, counted over all processes. */

@@ -8,7 +8,7 @@ interface Attempt {
   readonly merchantId: string
 }
 
-export interface AttemptsPerMinute {
+interface AttemptsPerMinute {
   /** The maximum for one address, with all merchants together. */
   readonly perAddress: number
   /** The maximum for one merchant, with all addresses together. */

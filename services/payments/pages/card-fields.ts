@@ -3,19 +3,17 @@ import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../
 import type { CardInput } from '../processor/processor.ts'
 
 /** These errors need no answer of the processor. The checks run in the browser too; see `assets.ts`. */
-export const cardFieldErrors = [
-  'number-missing',
-  'number-incomplete',
-  'number-scheme',
-  'number-wrong',
-  'number-real',
-  'expiry-missing',
-  'expiry-wrong',
-  'expiry-past',
-  'code-missing',
-  'code-wrong',
-] as const
-export type CardFieldError = (typeof cardFieldErrors)[number]
+export type CardFieldError =
+  | 'number-missing'
+  | 'number-incomplete'
+  | 'number-scheme'
+  | 'number-wrong'
+  | 'number-real'
+  | 'expiry-missing'
+  | 'expiry-wrong'
+  | 'expiry-past'
+  | 'code-missing'
+  | 'code-wrong'
 
 export const cardFields = ['number', 'expiry', 'code'] as const
 export type CardField = (typeof cardFields)[number]

@@ -30,18 +30,16 @@ export interface PaymentLink extends Link, Money {
   readonly amount: bigint
 }
 
-const linkFaults = [
-  'incomplete',
-  'unknown-merchant',
-  'closed',
-  'no-processor',
-  'unknown-currency',
-  'currency-not-accepted',
-  'wrong-amount',
-  'wrong-redirect',
-  'malformed',
-] as const
-export type LinkFault = (typeof linkFaults)[number]
+export type LinkFault =
+  | 'incomplete'
+  | 'unknown-merchant'
+  | 'closed'
+  | 'no-processor'
+  | 'unknown-currency'
+  | 'currency-not-accepted'
+  | 'wrong-amount'
+  | 'wrong-redirect'
+  | 'malformed'
 
 export interface FaultyLink {
   readonly fault: LinkFault

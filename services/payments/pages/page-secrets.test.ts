@@ -5,9 +5,9 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { watchPageSecrets } from './page-secrets.ts'
-import { PageTokens, type TokenPurpose } from './page-token.ts'
+import { PageTokens } from './page-token.ts'
 
-const purpose: TokenPurpose<{ readonly n: number }> = { name: 'n', maxAgeMs: 60_000 }
+const purpose = { name: 'n', maxAgeMs: 60_000 }
 const [first, second] = ['first '.repeat(6), 'second '.repeat(6)]
 
 test('a rotation in three steps loses no token, without a restart', () => {
@@ -27,7 +27,7 @@ test('a rotation in three steps loses no token, without a restart', () => {
   write(first)
   // Stand for two processes, which read the file at different times.
   const [one, other] = [open(), open()]
-  const opens = (token: string) => other.decrypt(purpose, '', token)?.n === 1
+  const opens = (token: string) => other.decrypt<{ n: number }>(purpose, '', token)?.n === 1
   const close = () => one.encrypt(purpose, '', { n: 1 })
   const old = close()
   write(first, second)

@@ -3,7 +3,7 @@ import type { RandomBytes } from '../domain/ids.ts'
 import type { PageOutcome } from './views/outcome-pages.ts'
 
 /** A token is not valid for another purpose. `T` is the type of the value, which must be JSON. */
-export interface TokenPurpose<T> {
+interface TokenPurpose<T> {
   readonly name: string
   readonly maxAgeMs: number
   /** Never set. It only binds the type `T`. */

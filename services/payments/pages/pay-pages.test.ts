@@ -3,12 +3,12 @@ import { randomBytes } from 'node:crypto'
 import { test } from 'node:test'
 import type { Merchant } from '../domain/merchant.ts'
 import {
+  type AttemptsPerMinute,
   checkoutUnderTest,
   pageSecret,
   pagesUnderTest,
   someMerchant,
 } from '../testing/checkout-under-test.ts'
-import type { AttemptsPerMinute } from './attempt-limit.ts'
 import { assets } from './browser/assets.ts'
 import { PageTokens } from './page-token.ts'
 

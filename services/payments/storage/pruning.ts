@@ -64,7 +64,7 @@ function firstIdAfter(time: string): string {
   return `rpad(${ms}, 32, '0')::uuid`
 }
 
-export type Prunable = keyof typeof statements
+type Prunable = keyof typeof statements
 export const prunables = Object.keys(statements) as readonly Prunable[]
 
 /** Only one process prunes at a time. Other processes skip pruning, which is not urgent. */

@@ -74,8 +74,8 @@ interface TimeSearch {
  * reading a list of 1,000,000 elements takes up to 0.5 s. Elements of the same millisecond are ordered by
  * position.
  */
-async function find(tx: Tx, list: TimedList, look: TimeSearch): Promise<string | null> {
-  const { owner, condition, order, timeMs } = look
+async function find(tx: Tx, list: TimedList, search: TimeSearch): Promise<string | null> {
+  const { owner, condition, order, timeMs } = search
   const columns = list.hasTimeIndex === true ? [list.created, list.position] : [list.position]
   const rows = await tx.query<{ id: string }>(
     `SELECT ${list.id} AS id FROM ${list.from} WHERE ${list.owner} = $1 AND ${condition}

@@ -4,10 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import type { BrowserContextOptions, Page } from 'playwright-core'
 import { launchChromium, newPage } from '../../../test/support/browser.ts'
 import { newPgliteFolder } from '../../../test/support/pglite-folder.ts'
-import { authorisationLifetimeMs } from '../domain/transaction/authorise.ts'
 import type { Transaction } from '../domain/transaction/transaction.ts'
 import { paymentsCheckout } from '../pages/payments-checkout.ts'
 import { createTestProcessor } from '../processor/test-processor.ts'
@@ -108,7 +108,8 @@ function checkoutOn(storage: Storage) {
     trailLimits: { captures: 100, refunds: 100, voids: 100 },
     fundingCurrencies: ['DKK'],
     authorisationSweepMs: 30 * 60 * 1000,
-    authorisationLifetimeMs,
+    authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,
+    webhookPolicy: new AddressPolicy([], false),
   })
 }
 

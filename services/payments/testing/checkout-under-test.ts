@@ -3,7 +3,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { fastify } from 'fastify'
 import { newId, newPublicKey } from '../domain/ids.ts'
 import { exampleMerchantInput, type Merchant } from '../domain/merchant.ts'
-import { AttemptLimit, type AttemptsPerMinute } from '../pages/attempt-limit.ts'
+import { AttemptLimit } from '../pages/attempt-limit.ts'
 import type { Checkout, AttemptDetails as PaidRequest, PaymentOutcome } from '../pages/checkout.ts'
 import { payPages } from '../pages/pay-pages.ts'
 import { createTestProcessor } from '../processor/test-processor.ts'
@@ -102,6 +102,8 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
   }
   return checkout
 }
+
+export type AttemptsPerMinute = ConstructorParameters<typeof AttemptLimit>[0]
 
 export const pageSecret = new Uint8Array(32).fill(9)
 

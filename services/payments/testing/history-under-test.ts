@@ -25,6 +25,8 @@ import {
 import { processingErrorCodes } from '../domain/transaction/processing-errors.ts'
 import type { Transaction } from '../domain/transaction/transaction.ts'
 
+export const authorisationLifetimeMs = 7 * 24 * 60 * 60 * 1000
+
 /** A merchant's whole book in memory, for tests. Only operations of the domain change it. */
 export interface History {
   readonly merchant: Merchant
@@ -100,6 +102,7 @@ export function authorise(
     result: { error: code, processorReference: code === null ? 'reference' : null, tds: null },
     recurring: true,
     reference: null,
+    lifetimeMs: authorisationLifetimeMs,
   })
   history.transactions.push(transaction)
   return transaction

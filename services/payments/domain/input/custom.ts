@@ -5,9 +5,9 @@ import { rejectCardNumber } from './fields.ts'
 import { describeInput, type Reader, reader, rejectValue } from './record.ts'
 
 /** The maximum number of nested levels of lists and objects. The custom object itself is the first level. */
-export const maxCustomDepth = 8
+const maxCustomDepth = 8
 /** The maximum size of the custom object in bytes, as JSON in UTF-8. */
-export const maxCustomBytes = 8192
+const maxCustomBytes = 8192
 
 const schema = {
   type: 'object',

@@ -43,7 +43,7 @@ interface RecordField<T> extends Schemas {
 }
 
 /** At most this many field errors are reported in one rejection; later ones are dropped. */
-export const maxFieldErrors = 50
+const maxFieldErrors = 50
 
 /** Messages quote inputs up to this length, in characters. Of a longer text, they state only the length. */
 const maxQuoted = 60

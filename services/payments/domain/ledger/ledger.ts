@@ -5,21 +5,19 @@ import type { Money } from '../money/money.ts'
  * The accounts of a merchant's book. The sign of a balance states who owes: a positive balance of `merchant`
  * is owed to the merchant, and a negative balance of `clearing` is owed by the processor.
  */
-const accounts = [
+export type Account =
   /** The merchant's balance, only in the merchant's currency. */
-  'merchant',
+  | 'merchant'
   /** Money at the card processor. */
-  'clearing',
+  | 'clearing'
   /** The fees that merchants have paid. */
-  'fees',
+  | 'fees'
   /** Money that is held until a dispute is won or lost, in the transaction's currency. */
-  'disputes',
+  | 'disputes'
   /** Money on its way to, or at, the merchant's bank. */
-  'payouts',
+  | 'payouts'
   /** The other side of each exchange, so that the postings of each currency sum to zero. */
-  'exchange',
-] as const
-export type Account = (typeof accounts)[number]
+  | 'exchange'
 
 export interface Posting {
   readonly account: Account
@@ -28,8 +26,7 @@ export interface Posting {
   readonly amount: bigint
 }
 
-const entryKinds = ['capture', 'refund', 'dispute', 'dispute-won', 'dispute-lost', 'payout'] as const
-export type EntryKind = (typeof entryKinds)[number]
+export type EntryKind = 'capture' | 'refund' | 'dispute' | 'dispute-won' | 'dispute-lost' | 'payout'
 
 /** The postings of one operation. Their sum is zero in each currency. A stored entry never changes. */
 export interface LedgerEntry {

@@ -7,7 +7,7 @@ import {
   pricingUnderTest,
 } from '../../testing/history-under-test.ts'
 import { accept, rejections } from '../rejections.ts'
-import { type Authorisation, checkAuthorisation, recordAuthorisation, recurringSource } from './authorise.ts'
+import { checkAuthorisation, recordAuthorisation, recurringSource } from './authorise.ts'
 import { processingErrorCodes } from './processing-errors.ts'
 
 const input = { currency: 'EUR', amount: 300n, descriptor: null, custom: null }
@@ -39,7 +39,7 @@ test('a recurring transaction charges the card of an earlier one, or a saved one
 
 test('a recurring transaction has no 3-D Secure', () => {
   const { card, cardReference } = authorise(createHistory(), 1n, 'DKK')
-  const authorisation: Authorisation = {
+  const authorisation: Parameters<typeof recordAuthorisation>[0] = {
     id: 'i',
     nowMs: 5,
     merchant: merchantUnderTest,

@@ -8,9 +8,6 @@ import type { ProcessingErrorCode } from './processing-errors.ts'
 import { noTrail } from './trail.ts'
 import type { Tds, Transaction } from './transaction.ts'
 
-/** How long after an authorisation its amount can be captured: 7 days, as usual with the card schemes. */
-export const authorisationLifetimeMs = 7 * 24 * 60 * 60 * 1000
-
 /** The data of a new transaction that come from the caller: the payment page or an app. */
 export interface AuthorisationInput {
   readonly currency: string
@@ -30,7 +27,7 @@ export interface AuthorisationResult {
   readonly tds: Tds | null
 }
 
-export interface Authorisation {
+interface Authorisation {
   readonly id: string
   readonly nowMs: number
   readonly merchant: Merchant
@@ -41,7 +38,7 @@ export interface Authorisation {
   readonly recurring: boolean
   /** The reference in the payment link; null for a transaction without one. */
   readonly reference: string | null
-  readonly lifetimeMs?: number
+  readonly lifetimeMs: number
 }
 
 /**
@@ -74,8 +71,7 @@ export function recurringSource(merchant: Merchant, earlier: Transaction | Saved
 
 /** A declined transaction has its whole amount voided, so that nothing of it can be captured. */
 export function recordAuthorisation(authorisation: Authorisation): Transaction {
-  const { id, nowMs, merchant, input, source, result, recurring, reference } = authorisation
-  const { lifetimeMs = authorisationLifetimeMs } = authorisation
+  const { id, nowMs, merchant, input, source, result, recurring, reference, lifetimeMs } = authorisation
   if (recurring && result.tds !== null)
     throw new Error('3-D Secure cannot be applied to a recurring transaction')
   const approved = result.error === null

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
+  authorisationLifetimeMs,
   authorise,
   balanceOf,
   createHistory,
@@ -13,7 +14,6 @@ import {
 } from '../../testing/history-under-test.ts'
 import { verify } from '../ledger/verify.ts'
 import type { Rejected, Result } from '../rejections.ts'
-import { authorisationLifetimeMs } from './authorise.ts'
 
 /**
  * Each row has steps with one transaction of a merchant in DKK, and the result: the amounts that are not

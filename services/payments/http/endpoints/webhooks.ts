@@ -196,8 +196,8 @@ const deliverOne: AppEndpoint = {
   },
   async act(tx, call) {
     const eventId = call.param('eventId')
-    return mapResult(await redeliver(tx, call.payments, { ...ofWebhook(call), eventId }), told =>
-      jsonAnswer(201, { event: presentEvent(told) }),
+    return mapResult(await redeliver(tx, call.payments, { ...ofWebhook(call), eventId }), event =>
+      jsonAnswer(201, { event: presentEvent(event) }),
     )
   },
 }

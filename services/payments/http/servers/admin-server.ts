@@ -73,13 +73,13 @@ function isArguments(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.length <= maxArguments && value.every(one => typeof one === 'string')
 }
 
-async function run(args: readonly string[], place: AdminContext): Promise<AdminAnswer> {
-  const said: { readonly to: 'print' | 'printError'; readonly text: string }[] = []
+async function run(args: readonly string[], context: AdminContext): Promise<AdminAnswer> {
+  const printed: { readonly to: 'print' | 'printError'; readonly text: string }[] = []
   const output = {
-    print: (text: string) => void said.push({ to: 'print', text }),
-    printError: (text: string) => void said.push({ to: 'printError', text }),
+    print: (text: string) => void printed.push({ to: 'print', text }),
+    printError: (text: string) => void printed.push({ to: 'printError', text }),
   }
-  const perform = ({ request }: AdminCall) => createCommand(request).run(place, output)
+  const perform = ({ request }: AdminCall) => createCommand(request).run(context, output)
   const command = createPaymentsCommand({ options: {}, perform })
-  return { code: await executeCommand(command, 'tollway payments', args, output), output: said }
+  return { code: await executeCommand(command, 'tollway payments', args, output), output: printed }
 }

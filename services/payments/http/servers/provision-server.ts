@@ -39,7 +39,7 @@ export function createProvisionServer(options: ProvisionServerOptions): JsonServ
     if (token !== null && !hasBearerToken(request.headers.authorization, token())) {
       throw new RejectedError(reject('unauthorized', 'The token is missing or not valid.'))
     }
-    if (clientName !== '' && !isFor(request.raw.socket, clientName)) {
+    if (clientName !== '' && !hasDnsName(request.raw.socket, clientName)) {
       throw new RejectedError(reject('forbidden', 'The client certificate has no permission to provision.'))
     }
   })
@@ -86,7 +86,7 @@ async function close(payments: Payments, text: string): Promise<Result<HttpAnswe
 }
 
 /** Reports whether the client certificate, which TLS has verified, has this DNS name. */
-function isFor(socket: Socket, name: string): boolean {
+function hasDnsName(socket: Socket, name: string): boolean {
   const certificate = socket instanceof TLSSocket ? socket.getPeerX509Certificate() : undefined
   return certificate?.checkHost(name, { subject: 'never' }) !== undefined
 }

@@ -35,11 +35,11 @@ interface Timeouts {
   readonly requestMs: number
   readonly headersMs: number
   /** The interval in which Node checks for requests that take too long. */
-  readonly lookMs: number
+  readonly checkIntervalMs: number
 }
 
 /** The connection of an incomplete request is closed after at most 25 s. */
-const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, lookMs: 5_000 }
+const defaultTimeouts: Timeouts = { requestMs: 20_000, headersMs: 10_000, checkIntervalMs: 5_000 }
 
 interface AnsweredRequest {
   readonly route: string
@@ -142,7 +142,7 @@ export function createJsonServer(options: JsonServerOptions): JsonServer {
 function serverOptions({ tls, demandsCertificate = false }: JsonServerOptions, timeouts: Timeouts) {
   const http = {
     headersTimeout: timeouts.headersMs,
-    connectionsCheckingInterval: timeouts.lookMs,
+    connectionsCheckingInterval: timeouts.checkIntervalMs,
     maxHeaderSize: maxHeaderBytes,
   }
   if (tls === undefined) return { http }

@@ -4,6 +4,7 @@ import { inspect } from 'node:util'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { KeyedRateLimiter } from '@tollway/chassis/limits/rate-limiter.ts'
 import { createLog } from '@tollway/chassis/log/log.ts'
+import { AddressPolicy } from '@tollway/chassis/webhooks/address-policy.ts'
 import { missingPostgres, startPostgres } from '../../../../test/support/postgres-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import type { CallGuard } from '../../call-guard.ts'
@@ -105,6 +106,7 @@ export function paymentsOn(storage: Storage, clock: Clock): Payments {
     fundingCurrencies: ['DKK', 'EUR'],
     authorisationLifetimeMs: 7 * 24 * 60 * 60 * 1000,
     authorisationSweepMs: 30 * 60 * 1000,
+    webhookPolicy: new AddressPolicy([], false),
   }
 }
 
@@ -191,7 +193,7 @@ let shared: Promise<ApiUnderTest> | undefined
  * own shops.
  */
 export function sharedApi(): Promise<ApiUnderTest> {
-  shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, lookMs: 100 } })
+  shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, checkIntervalMs: 100 } })
   return shared
 }
 

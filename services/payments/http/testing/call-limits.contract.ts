@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { before, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { CallGuard } from '../../call-guard.ts'
-import { type CallsPerMinute, createLocalCallLimits } from '../../call-limits.ts'
+import { createLocalCallLimits } from '../../call-limits.ts'
 import { createApiServer } from '../servers/api-server.ts'
 import { type ApiUnderTest, basic, openShop, sharedApi, type TestShop } from './api-under-test.ts'
 
@@ -18,7 +18,7 @@ const plenty = { address: 1_000, key: 1_000, failed_key: 1_000 }
 
 /** Calls GET /me from each address with the key, or without one for ''. Resolves with the outcomes. */
 async function callAll(
-  limits: Partial<CallsPerMinute>,
+  limits: Partial<typeof plenty>,
   calls: readonly (readonly [address: string, key: string])[],
 ): Promise<readonly string[]> {
   const stopped = { nowMs: () => 0, monotonicMs: () => 0 }

@@ -180,7 +180,7 @@ export interface WebhookUpdate {
 }
 
 /** The default policy for webhooks: only https, and only public addresses. */
-export const strictPolicy: AddressPolicy = new AddressPolicy([], false)
+const strictPolicy = new AddressPolicy([], false)
 
 export const eventType: Reader<EventType> = enumeration(eventTypes)
 
@@ -225,7 +225,7 @@ export const webhookSchemas = {
 export function parseWebhook(
   body: unknown,
   encoding: Encoding,
-  policy: AddressPolicy = strictPolicy,
+  policy: AddressPolicy,
 ): Result<NewWebhookInput> {
   return parseInput(webhookBody(policy), body, encoding)
 }
@@ -233,7 +233,7 @@ export function parseWebhook(
 export function parseWebhookUpdate(
   body: unknown,
   encoding: Encoding,
-  policy: AddressPolicy = strictPolicy,
+  policy: AddressPolicy,
 ): Result<WebhookUpdate> {
   return parseInput(updateBody(policy), body, encoding)
 }

@@ -31,7 +31,7 @@ const maxUnknownMs = 60 * 60 * 1000
  */
 const bookedOutcomes = ['recorded', 'exceeded', 'known'] as const
 export const eventOutcomes = [...bookedOutcomes, ...storedOutcomes] as const
-export type EventOutcome = (typeof eventOutcomes)[number]
+type EventOutcome = (typeof eventOutcomes)[number]
 
 export type BookingResult = Booked | Unbooked
 

@@ -35,10 +35,10 @@ export async function instructProcessor(
     claimDueInstructions(tx, nowMs, nowMs + processorLeaseMs, maxInstructionsAtOnce),
   )
   const results = await Promise.all(due.map(instruction => sendInstruction(payments, instruction)))
-  const told = due.filter((_, index) => results[index] === undefined)
+  const acknowledged = due.filter((_, index) => results[index] === undefined)
   // If this transaction fails, the instructions are sent again with the same operation ids, which changes
   // nothing.
-  if (told.length > 0) await storage.transaction(tx => removeInstructions(tx, told))
+  if (acknowledged.length > 0) await storage.transaction(tx => removeInstructions(tx, acknowledged))
   return { due: due.length, failures: results.filter(result => result !== undefined) }
 }
 

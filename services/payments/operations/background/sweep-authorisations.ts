@@ -19,7 +19,7 @@ export const maxSweptAtOnce = 50
  * - `failed`: the processor did not answer, and is called again later.
  */
 export const sweepOutcomes = ['voided', 'absent', 'recorded', 'running', 'failed'] as const
-export type SweepOutcome = (typeof sweepOutcomes)[number]
+type SweepOutcome = (typeof sweepOutcomes)[number]
 
 interface SweptAttempt {
   readonly attempt: DueAttempt

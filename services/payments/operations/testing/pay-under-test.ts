@@ -2,11 +2,9 @@ import type { Result } from '../../domain/rejections.ts'
 import type { Transaction } from '../../domain/transaction/transaction.ts'
 import type { CardInput } from '../../processor/processor.ts'
 import type { Payments } from '../operation.ts'
-import { authenticatePayer, type PayerPayment, pay } from '../transactions/pay.ts'
+import { authenticatePayer, type findPayment, pay } from '../transactions/pay.ts'
 
-export interface CardPayment extends PayerPayment {
-  readonly card: CardInput
-}
+export type CardPayment = Parameters<typeof findPayment>[1] & { readonly card: CardInput }
 
 /** Authenticates and pays, as the payment page does with a card that needs no challenge. */
 export async function payByCard(payments: Payments, request: CardPayment): Promise<Result<Transaction>> {

@@ -12,7 +12,7 @@ import { findTransaction } from '../../storage/tables/transactions.ts'
 import { chooseProcessor, type Payments } from '../operation.ts'
 import { type AuthorisationPlan, authoriseOnce } from './authorise.ts'
 
-export interface PayerPayment {
+interface PayerPayment {
   /** The public key of the merchant, from the payment link. */
   readonly merchantKey: string
   readonly input: AuthorisationInput

@@ -26,12 +26,12 @@ export function submitOnce(page: PageDocument, window: PageWindow): void {
 
 /** Opens the shop after a delay, unless the payer chooses to stay. */
 export function continueToShop(page: PageDocument, window: PageWindow): void {
-  const place = page.querySelector('[data-go-on]')
+  const place = page.querySelector('[data-continue]')
   const link = place?.querySelector('a') ?? null
   const notice = place?.querySelector('[data-notice]') ?? null
   const stay = place?.querySelector('button') ?? null
   if (place === null || link === null || notice === null || stay === null) return
-  const delayMs = Number(place.getAttribute('data-go-on'))
+  const delayMs = Number(place.getAttribute('data-continue'))
   const timer = window.setTimeout(() => window.location.assign(link.getAttribute('href') ?? ''), delayMs)
   notice.hidden = false
   stay.addEventListener('click', () => {

@@ -26,7 +26,7 @@ export const danish: Texts = {
     pay: amount => `Betal ${amount}`,
     paying: 'Betaler…',
     privacy: 'Butikken ser aldrig dit kortnummer.',
-    goesOn: host => `Efter betalingen sendes du videre til ${host}.`,
+    continuesTo: host => `Efter betalingen sendes du videre til ${host}.`,
     changeAmount: 'Ændr beløbet',
     formError: 'Ret de felter, der er markeret.',
     errors: {
@@ -84,8 +84,8 @@ export const danish: Texts = {
     card: 'Kort',
     date: 'Dato',
     transaction: 'Betalingsnummer',
-    goOn: host => `Fortsæt til ${host}`,
-    goesOnSoon: 'Du sendes videre om få sekunder.',
+    continueTo: host => `Fortsæt til ${host}`,
+    continuesSoon: 'Du sendes videre om få sekunder.',
     stay: 'Bliv her',
     close: 'Du kan lukke siden.',
     newPayment: 'Ny betaling',
@@ -159,7 +159,7 @@ export const danish: Texts = {
     },
   },
   reloadOutcome: 'Prøv igen',
-  forTheShop: 'Til butikken',
+  forMerchant: 'Til butikken',
   declines: {
     1: shopError,
     2: 'Kontrollér kortets oplysninger, og prøv igen.',

@@ -28,7 +28,7 @@ export const english: Texts = {
     pay: amount => `Pay ${amount}`,
     paying: 'Paying…',
     privacy: 'The shop never sees your card number.',
-    goesOn: host => `After the payment you go on to ${host}.`,
+    continuesTo: host => `After the payment you go on to ${host}.`,
     changeAmount: 'Change the amount',
     formError: 'Please check the fields that are marked.',
     errors: {
@@ -85,8 +85,8 @@ export const english: Texts = {
     card: 'Card',
     date: 'Date',
     transaction: 'Payment number',
-    goOn: host => `Continue to ${host}`,
-    goesOnSoon: 'You go on in a few seconds.',
+    continueTo: host => `Continue to ${host}`,
+    continuesSoon: 'You go on in a few seconds.',
     stay: 'Stay here',
     close: 'You can close this page.',
     newPayment: 'New payment',
@@ -160,7 +160,7 @@ export const english: Texts = {
     },
   },
   reloadOutcome: 'Look again',
-  forTheShop: 'For the shop',
+  forMerchant: 'For the shop',
   declines: Object.fromEntries(
     processingErrorCodes.map(code => [code, processingError(code).client]),
   ) as Record<ProcessingErrorCode, string>,

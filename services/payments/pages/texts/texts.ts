@@ -20,7 +20,7 @@ export interface Texts {
   readonly declined: DeclinedTexts
   readonly problems: Readonly<Record<PageProblem, Explanation>>
   readonly reloadOutcome: string
-  readonly forTheShop: string
+  readonly forMerchant: string
   /** Why the payment was declined, for the payer, by processing error. */
   readonly declines: Readonly<Record<ProcessingErrorCode, string>>
 }
@@ -38,7 +38,7 @@ export interface CardTexts {
   pay(amount: string): string
   readonly paying: string
   readonly privacy: string
-  goesOn(host: string): string
+  continuesTo(host: string): string
   readonly changeAmount: string
   readonly formError: string
   readonly errors: Readonly<Record<CardFieldError, string>>
@@ -87,8 +87,8 @@ interface ReceiptTexts {
   readonly card: string
   readonly date: string
   readonly transaction: string
-  goOn(host: string): string
-  readonly goesOnSoon: string
+  continueTo(host: string): string
+  readonly continuesSoon: string
   readonly stay: string
   readonly close: string
   readonly newPayment: string
@@ -102,19 +102,17 @@ interface DeclinedTexts {
 }
 
 /** The problems that the problem page explains: faults of links, and others. */
-export type PageProblem = LinkFault | OtherProblem
-const otherProblems = [
-  'not-found',
-  'outcome-gone',
-  'form-expired',
-  'foreign-form',
-  'unreadable',
-  'too-many',
-  'outcome-unknown',
-  'not-paid',
-  'failed',
-] as const
-type OtherProblem = (typeof otherProblems)[number]
+export type PageProblem =
+  | LinkFault
+  | 'not-found'
+  | 'outcome-gone'
+  | 'form-expired'
+  | 'foreign-form'
+  | 'unreadable'
+  | 'too-many'
+  | 'outcome-unknown'
+  | 'not-paid'
+  | 'failed'
 
 interface Explanation {
   readonly title: string

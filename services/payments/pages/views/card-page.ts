@@ -30,7 +30,7 @@ ${linkSummary(link)}
 ${fields(card, errors)}
 <button type="submit" class="primary">${card.pay(formatPayment(link, locale))}</button>
 </form>
-<p class="note">${card.privacy}${redirect !== null && html` ${card.goesOn(redirect.host)}`}</p>
+<p class="note">${card.privacy}${redirect !== null && html` ${card.continuesTo(redirect.host)}`}</p>
 ${isPointOfSale && html`<p class="note"><a href="./${back}">${card.changeAmount}</a></p>`}
 ${merchant.test && testCards(card)}
 </section>

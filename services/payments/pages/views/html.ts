@@ -17,7 +17,7 @@ const escapes: Readonly<Record<string, string>> = {
 }
 
 /** Escapes text for elements and quoted attributes. The result is not safe in scripts, styles and URLs. */
-export function escapeHtml(text: string): string {
+function escapeHtml(text: string): string {
   return text.replace(/[&<>"']/g, character => escapes[character] ?? character)
 }
 

@@ -20,7 +20,7 @@ export type PageOutcome =
   | { readonly kind: 'declined'; readonly error: ProcessingErrorCode }
 
 /** How long the receipt is shown before the browser opens the shop. */
-const goOnDelayMs = 8000
+const continueDelayMs = 8000
 
 const schemeNames: Readonly<Record<CardScheme, string>> = { visa: 'Visa', mastercard: 'Mastercard' }
 
@@ -74,10 +74,10 @@ function next(link: PaymentLink, transactionId: string): Markup {
   const { receipt: texts } = textsFor(link.locale)
   const { redirect, isPointOfSale } = link
   if (redirect !== null) {
-    return html`<div data-go-on="${goOnDelayMs}">
+    return html`<div data-continue="${continueDelayMs}">
 <a class="primary" rel="noreferrer"
-  href="${shopReturnUrl(redirect, transactionId)}">${texts.goOn(redirect.host)}</a>
-<p class="note" data-notice hidden role="status">${texts.goesOnSoon}
+  href="${shopReturnUrl(redirect, transactionId)}">${texts.continueTo(redirect.host)}</a>
+<p class="note" data-notice hidden role="status">${texts.continuesSoon}
 <button type="button" class="link">${texts.stay}</button></p>
 </div>`
   }

@@ -18,14 +18,14 @@ export function problemPage(
   problem: PageProblem,
   { locale, details = [], startOver, base = './' }: ProblemPage,
 ): string {
-  const { problems, forTheShop, declined } = textsFor(locale)
+  const { problems, forMerchant, declined } = textsFor(locale)
   const { title, text } = problems[problem]
   const main = html`<div class="sheet narrow">
 <section class="details outcome">
 <h1>${title}</h1>
 <p class="explanation">${text}</p>
 ${startOver !== undefined && html`<a class="primary" href="${startOver}">${declined.tryAgain}</a>`}
-${details.length > 0 && forShop(forTheShop, details)}
+${details.length > 0 && forShop(forMerchant, details)}
 </section>
 </div>`
   return layOut({ locale, title, base, main })

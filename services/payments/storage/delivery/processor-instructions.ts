@@ -83,11 +83,14 @@ export async function claimDueInstructions(
 
 type InstructionId = Pick<ProcessorInstruction, 'transactionId' | 'number'>
 
-export async function removeInstructions(tx: Tx, told: readonly InstructionId[]): Promise<void> {
+export async function removeInstructions(tx: Tx, acknowledged: readonly InstructionId[]): Promise<void> {
   await tx.query(
     `DELETE FROM processor_instructions
      WHERE (transaction_id, number) IN (SELECT * FROM unnest($1::uuid[], $2::int[]))`,
-    [told.map(({ transactionId }) => transactionId), told.map(({ number }) => String(number))],
+    [
+      acknowledged.map(({ transactionId }) => transactionId),
+      acknowledged.map(({ number }) => String(number)),
+    ],
   )
 }
 

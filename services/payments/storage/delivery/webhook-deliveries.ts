@@ -51,7 +51,7 @@ const claimDue = `WITH due AS (
     AND endpoint.id = d.endpoint_id AND event.id = d.event_id
   RETURNING d.endpoint_id, d.event_id, endpoint.url, endpoint.secrets, event.body, d.attempts`
 
-export interface ClaimOptions {
+interface ClaimOptions {
   readonly nowMs: number
   /** When a claimed delivery is due again if no outcome is recorded, for example after a crash. */
   readonly leaseUntilMs: number

@@ -7,7 +7,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Storage, Tx } from '../storage.ts'
 
 /** A file `NNNN_name.sql` that changes the schema. Applied once, and never changed or undone afterwards. */
-export interface Migration {
+interface Migration {
   readonly name: string
   readonly sql: string
   readonly checksum: string

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { type Migration, migrate, readMigrations } from '../engine/migrate.ts'
+import { migrate, readMigrations } from '../engine/migrate.ts'
 import type { Storage } from '../storage.ts'
 
 /**
@@ -18,6 +18,8 @@ export function migrateContract(
     for (const [rule, run] of Object.entries(rules)) test(rule, async () => run(await open()))
   })
 }
+
+type Migration = ReturnType<typeof readMigrations>[number]
 
 function migration(number: number, sql: string): Migration {
   return { name: `000${number}_test.sql`, sql, checksum: `sum of ${sql}` }

@@ -17,7 +17,7 @@ import {
   insertWebhookEvent,
   listWebhookEvents,
 } from '../delivery/webhooks.ts'
-import { type Prunable, prune } from '../pruning.ts'
+import { type prunables, prune } from '../pruning.ts'
 import type { Storage } from '../storage.ts'
 import { nowMs, openMerchant, someId } from './payments-under-test.ts'
 
@@ -87,7 +87,7 @@ async function underTest(storage: Storage) {
         const places = { limit: 100, perEndpoint: 100, without: [] }
         return claimDueDeliveries(tx, { nowMs, leaseUntilMs: nowMs + 1, ...places })
       }),
-    prune: (what: Prunable, untilMs: number, limit = 100) =>
+    prune: (what: (typeof prunables)[number], untilMs: number, limit = 100) =>
       storage.transaction(tx => prune(tx, what, { untilMs, limit })),
     async count(table: string): Promise<number> {
       const rows = await storage.transaction(tx => tx.query(`SELECT 1 AS one FROM ${table}`))

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import {
-  type ClaimOptions,
   claimDueDeliveries,
   deliverAgain,
   giveUpDelivery,
@@ -65,7 +64,10 @@ async function merchantUnderTest(storage: Storage) {
       await storage.transaction(async tx => insertWebhookEvent(tx, event))
       return event
     },
-    claim(atMs: number, options: Partial<ClaimOptions> = {}): Promise<readonly WebhookDelivery[]> {
+    claim(
+      atMs: number,
+      options: Partial<Parameters<typeof claimDueDeliveries>[1]> = {},
+    ): Promise<readonly WebhookDelivery[]> {
       const claim = { nowMs: atMs, leaseUntilMs: atMs + leaseMs, limit: 10, perEndpoint: 10, without: [] }
       return storage.transaction(tx => claimDueDeliveries(tx, { ...claim, ...options }))
     },
