@@ -81,7 +81,7 @@ describe('approvals and payments', { skip: missingPostgres(), timeout: soak ? 3_
       ),
   ]
 
-  test('have the same number in the end after any failures', async t => {
+  test('approvals and payments have the same number in the end after any failures', async t => {
     const random = seededRandom(seed)
     const { authorization, merchantId, transactionId } = shop
     const path = `/merchants/${merchantId}/transactions`

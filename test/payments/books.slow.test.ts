@@ -199,7 +199,7 @@ describe('the admin commands of payments with the embedded database', () => {
     return { code: await runAdmin(args, env, { print: hear, printError: hear }), output }
   }
 
-  test('use the service that has the database open, and open it if there is none', async t => {
+  test('commands use the service that has the database open, and open it if there is none', async t => {
     const service = startProgram(process.execPath, [programs.payments], {
       env: { ...env, LOG_LEVEL: 'info' },
     })

@@ -41,7 +41,7 @@ describe('the application of examples/kubernetes/payments', { skip: missingPostg
     await removeState()
   })
 
-  test('repeats a capture whose answer was lost, and moves no money twice', async t => {
+  test('the application repeats a capture whose answer was lost, and moves no money twice', async t => {
     const { authorization, merchantId, transactionId } = await openShop(url, payments.url)
     let captures = 0
     /** Passes requests on. The answer of the first capture is lost. */

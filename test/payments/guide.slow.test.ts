@@ -103,7 +103,7 @@ describe('the guide to a payment', { skip: missingProgram('curl') || missingProg
     ends = []
   })
 
-  test('has commands that run and print what the guide shows', async t => {
+  test('the commands of the guide run and print what the guide shows', async t => {
     const [receiverPort = 0] = await freePorts(1)
     const shell = openShell({ 8090: port, 9000: receiverPort })
     t.after(shell.close)
@@ -118,7 +118,7 @@ describe('the guide to a payment', { skip: missingProgram('curl') || missingProg
   })
 
   for (const { language, file, command, needs } of receivers) {
-    test(`has a receiver in ${language} that accepts only genuine deliveries`, async t => {
+    test(`the receiver of the guide in ${language} accepts only genuine deliveries`, async t => {
       if (findProgram(needs) === undefined) {
         t.skip(`${needs} is not on the PATH`)
         return

@@ -65,7 +65,7 @@ function testBeside(version: string, previous: string): void {
       readonly trail: readonly object[]
     }
 
-    test('both work on the same transactions in turns, and the books are right', async () => {
+    test('both versions work on the same transactions in turns, and the books are right', async () => {
       const pay = async (pod: PaymentsProcess) => {
         const input = { transactionId: shop.transactionId, currency: 'EUR', amount: 1_000 }
         const made = await call(pod, 'POST', `/merchants/${shop.merchantId}/transactions`, input)
@@ -100,7 +100,7 @@ function testBeside(version: string, previous: string): void {
       assert.equal(code, 0, output)
     })
 
-    test('each reads and removes what the other has created', async () => {
+    test('each version reads and removes what the other has created', async () => {
       const users = `/merchants/${shop.merchantId}/users`
       for (const [first, second] of [
         [old, today],
@@ -148,7 +148,7 @@ function testBeside(version: string, previous: string): void {
       assert.equal(code, 0, output)
     })
 
-    test('neither logs an error', () => {
+    test('neither version logs an error', () => {
       for (const pod of [old, today]) assert.doesNotMatch(pod.output(), /level=error/)
     })
   })

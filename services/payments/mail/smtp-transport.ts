@@ -18,7 +18,10 @@ export function createSmtpTransport(server: SmtpServer, options: SmtpOptions = {
     async send(mail) {
       const socket = new Socket()
       // Limits the whole send, because a slow server can answer each step just within `stepTimeoutMs`.
-      const deadline = setTimeout(() => socket.destroy(new Error('the deadline is over')), deadlineMs)
+      const deadline = setTimeout(
+        () => socket.destroy(new Error(`not sent within ${deadlineMs} ms`)),
+        deadlineMs,
+      )
       try {
         await sendOver(socket, server, mail, stepTimeoutMs)
       } catch (error) {

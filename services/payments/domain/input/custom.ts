@@ -38,7 +38,7 @@ export const custom: Reader<JsonObject> = reader(schema, (value, place) => {
 
 function findFault(value: unknown, depth: number): string | undefined {
   if (typeof value === 'string') return findTextFault(value)
-  if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number that JSON cannot say'
+  if (typeof value === 'number' && !Number.isFinite(value)) return 'has a number that JSON cannot express'
   if (typeof value !== 'object' || value === null)
     return isPlain(value) ? undefined : 'has a value that is not JSON'
   if (depth > maxCustomDepth) return 'depth'

@@ -203,7 +203,7 @@ export const email = matching(
   { format: 'email', maxLength: maxEmailCharacters },
   maxEmailCharacters,
   value => emailPattern.test(value),
-  'no e-mail address, such as john@example.com',
+  'not an e-mail address such as john@example.com',
 )
 
 export const id = matching({ format: 'uuid' }, 36, isId, 'not an id of this service')
@@ -231,7 +231,7 @@ export const webAddress = matching(
   { format: 'uri', maxLength: maxUrlCharacters },
   maxUrlCharacters,
   isWebAddress,
-  'no address such as https://example.com',
+  'not a URL such as https://example.com',
 )
 
 function isWebAddress(value: string): boolean {

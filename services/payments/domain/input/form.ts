@@ -23,7 +23,7 @@ export function parseForm(body: string): Result<Readonly<Record<string, unknown>
     if (name === undefined || value === undefined)
       return malformed('has a percent sign without two hexadecimal digits')
     const path = splitName(name)
-    if (path === undefined) return malformed('has a name whose brackets do not fit, or too many of them')
+    if (path === undefined) return malformed('has a name with unmatched brackets, or too many of them')
     if (!put(result, path, value)) return malformed(`has the field ${describeInput(name)} more than once`)
   }
   return accept(result)

@@ -75,10 +75,12 @@ const sort = record({
 
 export function pageReader<Filter>(filter: Reader<Filter>, maxItems: bigint = maxPageItems) {
   return record({
-    limit: requiredField(described(integerBetween(1n, maxItems), 'The most elements that come.')),
-    before: optionalField(described(cursor, `The last id received: what is older comes. ${cursorForm}`)),
+    limit: requiredField(described(integerBetween(1n, maxItems), 'The maximum number of elements.')),
+    before: optionalField(
+      described(cursor, `Returns the elements that are older than this one, the newest first. ${cursorForm}`),
+    ),
     after: optionalField(
-      described(cursor, `Returns the entries that are newer than this one, the oldest first. ${cursorForm}`),
+      described(cursor, `Returns the elements that are newer than this one, the oldest first. ${cursorForm}`),
     ),
     sort: optionalField(sort),
     filter: requiredField(filter),

@@ -194,10 +194,10 @@ function findSourceErrors(body: unknown): readonly FieldError[] {
   const isThere = (field: string) => isObject(body) && body[field] != null && body[field] !== ''
   if (isThere('transactionId') !== isThere('cardId')) return []
   if (isThere('cardId')) {
-    const message = 'only one of transactionId and cardId can be there'
+    const message = 'only one of transactionId and cardId is allowed'
     return [{ field: 'cardId', code: 'exclusive', message }]
   }
-  const message = 'one of transactionId and cardId has to be there'
+  const message = 'one of transactionId and cardId is required'
   return [{ field: 'transactionId', code: 'required', message }]
 }
 

@@ -58,7 +58,7 @@ test('an invalid search names the field, the value found and the allowed values'
     ],
     [
       `${from}&filter[custom]=A-17`,
-      'filter.custom type: "A-17" names no field, as filter[custom][order]=A-17 does',
+      'filter.custom type: "A-17" is not a field with a value, such as filter[custom][order]=A-17',
     ],
     [`${from}&filter[custom][a][b]=1`, 'filter.custom.a type: an object is not a string'],
     [

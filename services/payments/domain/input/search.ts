@@ -63,7 +63,7 @@ const customFields: Reader<Readonly<Record<string, string>>> = reader(customSche
     return rejectValue(
       place,
       'type',
-      `${describeInput(value)} names no field, as filter[custom][order]=A-17 does`,
+      `${describeInput(value)} is not a field with a value, such as filter[custom][order]=A-17`,
     )
   }
   const entries = Object.entries(value)

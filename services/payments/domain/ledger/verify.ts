@@ -210,9 +210,9 @@ function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], 
   for (const { kind, lineId, amount, balance } of trail) {
     if (lineId === null) continue
     const line = byId.get(lineId)
-    if (line === undefined) report(`the trail names the line ${lineId}, which is not there`)
+    if (line === undefined) report(`the trail names the line ${lineId}, which does not exist`)
     else if (kind !== 'dispute' && (line.balance !== balance || line.amount.amount !== amount)) {
-      report(`the ${kind} in the trail and its line ${lineId} do not say the same`)
+      report(`the ${kind} in the trail and its line ${lineId} differ`)
     }
   }
 }
@@ -220,7 +220,7 @@ function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], 
 /** Verifies that every line, entry and dispute belongs to a transaction of the book, or to none. */
 function verifyReferences({ transactions, disputes, lines, entries }: Book, report: Report): void {
   const known = new Set<string | null>(transactions.map(transaction => transaction.id)).add(null)
-  const message = 'belongs to a transaction that is not there'
+  const message = 'belongs to a transaction that does not exist'
   for (const { id, transactionId } of disputes)
     if (!known.has(transactionId)) report(`dispute ${id}`, message)
   for (const { id, transactionId } of lines) if (!known.has(transactionId)) report(`line ${id}`, message)

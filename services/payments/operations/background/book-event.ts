@@ -31,7 +31,6 @@ const maxUnknownMs = 60 * 60 * 1000
  */
 const bookedOutcomes = ['recorded', 'exceeded', 'known'] as const
 export const eventOutcomes = [...bookedOutcomes, ...storedOutcomes] as const
-type EventOutcome = (typeof eventOutcomes)[number]
 
 export type BookingResult = Booked | Unbooked
 

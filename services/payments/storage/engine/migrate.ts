@@ -38,7 +38,7 @@ export function readMigrations(folder: string = ownFolder): readonly Migration[]
   for (const [index, name] of names.entries()) {
     const expected = String(index + 1).padStart(4, '0')
     if (name.startsWith(expected)) continue
-    throw new MigrationError(`${name} is found, a migration with the number ${expected} is expected`)
+    throw new MigrationError(`found ${name}; expected a migration with the number ${expected}`)
   }
   return names.map(name => {
     const sql = readFileSync(join(folder, name), 'utf8')

@@ -33,7 +33,7 @@ export function pruningContract(
     for (const [rule, run] of Object.entries(rules))
       test(rule, async () => run(await underTest(await open())))
     if (connections === 'one') return
-    test('by one process at a time', async () => byOneAtATime(await open()))
+    test('one process at a time removes ended records', async () => byOneAtATime(await open()))
   })
 }
 
@@ -97,7 +97,7 @@ async function underTest(storage: Storage) {
 }
 
 const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Promise<void>> = {
-  'ended deliveries, and not their events': async ({ storage, merchantId, ...under }) => {
+  'ended deliveries are removed, and not their events': async ({ storage, merchantId, ...under }) => {
     const endpoint = await under.endpoint()
     const events = [await under.tell(), await under.tell(), await under.tell(), await under.tell()]
     const [first, second, third] = await under.claim()
@@ -115,7 +115,7 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.ok((await under.claim()).some(({ eventId }) => eventId === first.eventId))
   },
 
-  'deliveries to an endpoint that was disabled long ago, and a deleted endpoint': async under => {
+  'deliveries to an endpoint that was disabled long ago are removed, and a deleted endpoint': async under => {
     const { storage } = under
     // Earlier than the deletions of all other tests.
     const longAgoMs = nowMs - 100 * dayMs
@@ -134,7 +134,7 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     )
   },
 
-  'mail that was sent, in parts': async ({ storage, ...under }) => {
+  'mail that was sent is removed in parts': async ({ storage, ...under }) => {
     const ids = [someId(), someId(), someId(), someId()]
     for (const id of ids) {
       const mail = { id, createdMs: nowMs, template: 't', recipient: 'a@example.org', content: {} }
@@ -145,7 +145,10 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.equal(await under.count('mails'), 1)
   },
 
-  'old events, in parts, once none of their deliveries waits': async ({ merchantId, ...under }) => {
+  'old events are removed in parts, once none of their deliveries waits': async ({
+    merchantId,
+    ...under
+  }) => {
     const { storage } = under
     const longAgoMs = nowMs - 1_000 * dayMs
     const times = [longAgoMs - 2, longAgoMs - 1, longAgoMs, longAgoMs + 1]
@@ -166,7 +169,7 @@ const rules: Record<string, (under: Awaited<ReturnType<typeof underTest>>) => Pr
     assert.equal(await under.prune('events', longAgoMs), 1)
   },
 
-  'acknowledged events of the test processor': async ({ storage, ...under }) => {
+  'acknowledged events of the test processor are removed': async ({ storage, ...under }) => {
     const journal = createStoredJournal(storage)
     const fraud = (id: string) =>
       ({ id, kind: 'fraud', reference: 'r', occurredMs: nowMs, reason: null }) as const
