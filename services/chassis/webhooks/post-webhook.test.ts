@@ -14,7 +14,7 @@ const loopback: Cidr = { address: '127.0.0.1', prefix: 32 }
 const policy = new AddressPolicy([loopback], true)
 const neverAsked: ResolveName = name => Promise.reject(new Error(`${name} was looked up`))
 
-describe('# a post to a URL of an unknown party', () => {
+describe('a post to a URL of an unknown party', () => {
   const servers: Server[] = []
   const sockets = new Set<Socket>()
   after(() => {

@@ -20,8 +20,8 @@ export function decompress(message: Uint8Array, maxBytes: number): Uint8Array {
     return gunzipSync(message, { maxOutputLength: Math.max(1, maxBytes) })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
-      const found = `the request message has more than ${maxBytes} bytes after decompression`
-      throw new GrpcError('RESOURCE_EXHAUSTED', `${found}, which are all that are allowed`)
+      const problem = `the request message is longer than the allowed ${maxBytes} bytes after decompression`
+      throw new GrpcError('RESOURCE_EXHAUSTED', problem)
     }
     throw new GrpcError('INTERNAL', 'the compressed request message is damaged')
   }

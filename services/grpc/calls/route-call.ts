@@ -77,7 +77,11 @@ function timeoutMs(value: string | undefined): number | undefined {
   if (value === undefined) return undefined
   const [, digits, unit] = /^(\d{1,8})([HMSmun])$/.exec(value) ?? []
   if (digits === undefined || unit === undefined) {
-    throw new GrpcError('INTERNAL', 'grpc-timeout: not up to eight digits and one of H, M, S, m, u, n')
+    const found = JSON.stringify(value.slice(0, 20))
+    throw new GrpcError(
+      'INTERNAL',
+      `grpc-timeout: expected 1 to 8 digits and one of H, M, S, m, u, n, got ${found}`,
+    )
   }
   return Math.ceil(Number(digits) * (unitMs[unit] ?? 1))
 }

@@ -57,7 +57,7 @@ describe('callers that compress with gzip', () => {
   }
 })
 
-describe('requests that are not gRPC calls', () => {
+describe('requests that are unlike those of gRPC libraries', () => {
   const compressed = frame('text')
   compressed.writeUInt8(1, 0)
   const unknownFlag = frame('text')
@@ -120,7 +120,7 @@ describe('requests that are not gRPC calls', () => {
     ['an unknown flag', {}, [unknownFlag], { 'grpc-status': '13' }],
   ]
   for (const [what, headers, chunks, expected] of cases) {
-    test(what, async t => {
+    test(`a request with ${what} is answered as gRPC says`, async t => {
       const { port, server } = await startRig(t, createGrpcServer, [echo])
       const session = await openSession(t, port)
       const { trailers } = await rawRequest(session, { ...grpcHeaders(echo.path), ...headers }, chunks)

@@ -140,7 +140,7 @@ function callerContract(createServer: CreateServer): void {
       /unsupported protocol/,
     ],
   ]
-  test('rejected callers, while a member is served', async t => {
+  test('a member is served while other callers are rejected', async t => {
     const { port, rejected } = await start(t, createServer)
     const client = openClient(t, port)
     assert.equal(await isServed(t, connect(port, '127.0.0.1', good)), true)
