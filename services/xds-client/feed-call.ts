@@ -3,6 +3,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { findStatusCode, ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { statusCodes } from '@tollway/grpc/status.ts'
+import type { FeedConnection } from './feed-connection.ts'
 
 export interface FeedCallTiming {
   /** The first delay applies again after a call that lasted longer than the longest delay. */
@@ -11,16 +12,22 @@ export interface FeedCallTiming {
   readonly unsupportedMs: number
 }
 
-interface FeedCallOptions {
+/** What every call over the connection of the feed needs. */
+export interface FeedCallParts {
+  /** The owner of the feed closes its connection: stop the call before. */
+  readonly connection: FeedConnection
+  readonly clock: Clock
+  /** Returns a number uniform in [0, 1). */
+  readonly random: () => number
+  readonly log: Log
+}
+
+interface FeedCallOptions extends Omit<FeedCallParts, 'connection'> {
   /** Settles when the call has ended. */
   readonly callOnce: (signal: AbortSignal) => Promise<void>
   /** The purpose of the call for the log: `report decisions`. */
   readonly what: string
   readonly timing: FeedCallTiming
-  readonly clock: Clock
-  /** Returns a number uniform in [0, 1). */
-  readonly random: () => number
-  readonly log: Log
 }
 
 /**

@@ -1,6 +1,4 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
-import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log/log.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import {
   type BrokerAnswerSchema,
@@ -8,8 +6,7 @@ import {
   type BrokerRequest,
   BrokerRequestSchema,
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
-import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import { createFeedCall, type FeedCallParts, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 
 /** What an operator may read. Changes nothing. */
 export interface BrokerPages {
@@ -19,16 +16,10 @@ export interface BrokerPages {
   preview(key: string): Promise<string | undefined>
 }
 
-interface OperatorAnswersOptions {
-  /** The owner of the feed closes it: stop the answers before. */
-  readonly connection: FeedConnection
+interface OperatorAnswersOptions extends FeedCallParts {
   /** The identity of this broker in the metadata of its node. */
   readonly identity: { readonly uid: string; readonly pod: string; readonly namespace: string }
   readonly pages: BrokerPages
-  readonly clock: Clock
-  /** Returns a number uniform in [0, 1). */
-  readonly random: () => number
-  readonly log: Log
   readonly timing?: FeedCallTiming
 }
 

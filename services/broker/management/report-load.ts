@@ -1,11 +1,8 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
-import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Log } from '@tollway/chassis/log/log.ts'
 import { WakeablePause } from '@tollway/chassis/wakeable-pause.ts'
 import { BackgroundReceiver, type ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { StreamReportEndSchema, StreamReportSchema } from '@tollway/proto/tollway/operator/v1/stream_reports'
-import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
-import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import { createFeedCall, type FeedCallParts, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 
 export interface LocalRouteLoad {
   /** `namespace/name`; empty for requests without a matching route. */
@@ -16,17 +13,11 @@ export interface LocalRouteLoad {
   readonly consumers: number
 }
 
-interface LoadReporterOptions {
-  /** The owner of the feed closes it: stop the reporter before. */
-  readonly connection: FeedConnection
+interface LoadReporterOptions extends FeedCallParts {
   /** The operator knows this broker by this `uid`. */
   readonly uid: string
   /** Returns the load of each route that has any. Called once in each interval. */
   readonly loads: () => readonly LocalRouteLoad[]
-  readonly clock: Clock
-  /** Returns a number uniform in [0, 1). */
-  readonly random: () => number
-  readonly log: Log
   readonly timing?: Partial<LoadReportTiming>
 }
 
