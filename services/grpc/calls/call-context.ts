@@ -2,6 +2,7 @@ import type { X509Certificate } from 'node:crypto'
 import type { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import type { AnyMethod, GrpcLimits, GrpcServerOptions, Metadata } from '../server.ts'
 import { GrpcError } from '../status.ts'
+import type { CallLifetime } from './call-lifetime.ts'
 
 /** What all calls of a connection share. */
 export interface CallContext {
@@ -30,13 +31,6 @@ export interface CallHead {
 /** The error for requests that `MemoryBudget` rejects. */
 export function noMemoryLeft(): GrpcError {
   return new GrpcError('RESOURCE_EXHAUSTED', 'no memory is left for unfinished requests')
-}
-
-export interface CuttableCall {
-  /** Answers with this error and aborts the signal; does nothing if the call is over. */
-  cut(error: GrpcError): void
-  /** The index in `CallRegister`, which alone sets it. */
-  index: number
 }
 
 export class CallTotals {
@@ -70,19 +64,19 @@ export class CallTotals {
  */
 export class CallRegister {
   readonly #totals: CallTotals
-  readonly #running: CuttableCall[] = []
+  readonly #running: CallLifetime[] = []
 
   constructor(totals: CallTotals) {
     this.#totals = totals
   }
 
-  add(call: CuttableCall, isWatch: boolean): void {
+  add(call: CallLifetime, isWatch: boolean): void {
     call.index = this.#running.length
     this.#running.push(call)
     this.#totals.count(1, isWatch)
   }
 
-  delete(call: CuttableCall, isWatch: boolean): void {
+  delete(call: CallLifetime, isWatch: boolean): void {
     const last = this.#running.pop()
     if (last !== undefined && last !== call) {
       last.index = call.index

@@ -1,7 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Metadata } from '../server.ts'
 import { GrpcError, statusCodes } from '../status.ts'
-import type { CuttableCall } from './call-context.ts'
 import type { WireStatus } from './wire-metadata.ts'
 
 /** The longest time for which a timer of Node can wait. */
@@ -12,8 +11,9 @@ const internalError: WireStatus = { code: statusCodes.INTERNAL, message: 'intern
  * The life of a call, which ends exactly once. The abort signal and the timer of the deadline are created
  * only if needed.
  */
-export abstract class CallLifetime implements CuttableCall {
+export abstract class CallLifetime {
   readonly deadlineMs: number | undefined
+  /** The index in `CallRegister`, which alone sets it. */
   index = 0
   protected trailers: Metadata | undefined
   #abort: AbortController | undefined
@@ -67,6 +67,7 @@ export abstract class CallLifetime implements CuttableCall {
     this.end(isLate ? deadlineExceeded() : callerGone(isCancelled))
   }
 
+  /** Answers with this error and aborts the signal; does nothing if the call is over. */
   cut(error: GrpcError): void {
     if (this.#over) return
     this.sendStatus({ code: error.code, message: error.message })

@@ -1,5 +1,6 @@
 import { GrpcError } from '../status.ts'
-import type { CallContext, CuttableCall } from './call-context.ts'
+import type { CallContext } from './call-context.ts'
+import type { CallLifetime } from './call-lifetime.ts'
 
 /**
  * Limits the wait for the rest of a request that counts in the memory budget: a caller that sends slowly, or
@@ -7,10 +8,10 @@ import type { CallContext, CuttableCall } from './call-context.ts'
  */
 export class RequestTimeout {
   readonly #timeoutMs: number
-  readonly #call: Pick<CuttableCall, 'cut'>
+  readonly #call: Pick<CallLifetime, 'cut'>
   #timer: NodeJS.Timeout | undefined
 
-  constructor({ limits }: CallContext, call: Pick<CuttableCall, 'cut'>) {
+  constructor({ limits }: CallContext, call: Pick<CallLifetime, 'cut'>) {
     this.#timeoutMs = limits.requestTimeoutMs
     this.#call = call
   }

@@ -28,7 +28,7 @@ import { defaultPeerSettings, readPeerSettings, settingsFrame } from './settings
 import { endings } from './streams/closed-streams.ts'
 import { ReceiveWindow } from './streams/flow-control.ts'
 import { SendTurns } from './streams/send-turns.ts'
-import { messagePrefixBytes, Stream, type StreamHost } from './streams/stream.ts'
+import { messagePrefixBytes, Stream } from './streams/stream.ts'
 import { ConnectionStreams } from './streams/stream-table.ts'
 
 /** Cached by header block; undefined for a malformed request. */
@@ -75,11 +75,14 @@ const drainPing = Buffer.from('drain...', 'latin1')
 const keepalivePing = Buffer.from('alive?..', 'latin1')
 
 /** A server's side of RFC 9113, over TCP, a unix socket or TLS. */
-export class ServerConnection implements StreamHost, HeaderBlockSink {
+export class ServerConnection implements HeaderBlockSink {
   readonly output: Output
   readonly peer = defaultPeerSettings()
+  /** The bytes of DATA that may still be sent on all streams together. */
   sendWindow = defaultWindowBytes
+  /** Streams with data wait here for room in a window or the socket. */
   readonly turns = new SendTurns()
+  /** Whether headers that were encoded in advance (`AnswerFrames`) may be sent. */
   plainHeaders = true
 
   readonly #socket: Duplex
@@ -176,6 +179,7 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     }
   }
 
+  /** Called with the size of a written DATA payload. */
   onDataSent(bytes: number): void {
     this.sendWindow -= bytes
     if (bytes >= messagePrefixBytes) this.#controlFrames.earn(earnedByFrame + bytes / bytesOfOneEarned)
@@ -193,11 +197,13 @@ export class ServerConnection implements StreamHost, HeaderBlockSink {
     for (const frame of headersFrames(streamId, whole, endStream, maxBytes)) this.output.append(frame)
   }
 
+  /** Both sides have ended the stream, it was reset, or lost; `ending` is one of `endings`. */
   onClosed(stream: Stream, ending: number): void {
     this.#streams.close(stream.id, ending)
     if (this.#state === 'drained') this.#endWhenIdle()
   }
 
+  /** The handler of a closed stream has ended: the stream no longer counts as concurrent. */
   onReleased(): void {
     this.#streams.release()
   }

@@ -1,3 +1,4 @@
+import type { ServerConnection } from '../connection.ts'
 import {
   defaultWindowBytes,
   errorCodes,
@@ -10,33 +11,8 @@ import {
   writeFrameHead,
   writeWord,
 } from '../frames/frames.ts'
-import type { Output } from '../output.ts'
-import type { PeerSettings } from '../settings.ts'
 import { endings } from './closed-streams.ts'
 import { ReceiveWindow, SendQueue } from './flow-control.ts'
-import type { SendTurns } from './send-turns.ts'
-
-/** What a stream uses of its connection. */
-export interface StreamHost {
-  readonly output: Output
-  readonly peer: PeerSettings
-  /** The bytes of DATA that may still be sent on all streams together. */
-  readonly sendWindow: number
-  /** Streams with data wait here for room in a window or the socket. */
-  readonly turns: SendTurns
-  /** Called with the size of a written DATA payload. */
-  onDataSent(bytes: number): void
-  writeFrame(type: number, flags: number, streamId: number, payload: Uint8Array): void
-  writeHeaders(streamId: number, block: Uint8Array, endStream: boolean): void
-  /** Whether headers that were encoded in advance (`AnswerFrames`) may be sent. */
-  readonly plainHeaders: boolean
-  /**
-   * Both sides have ended the stream, it was reset, or its connection was lost; `ending` is one of `endings`.
-   */
-  onClosed(stream: Stream, ending: number): void
-  /** The handler of a closed stream has ended: the stream no longer counts as concurrent. */
-  onReleased(): void
-}
 
 export interface StreamListener {
   /**
@@ -79,7 +55,7 @@ export class Stream {
   /** Nothing can be sent or received any more. */
   closed = false
   readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
-  readonly #host: StreamHost
+  readonly #host: ServerConnection
   #granted = 0
   /** The rest of the body; undefined without a content-length. */
   #bodyLeft: number | undefined
@@ -88,7 +64,7 @@ export class Stream {
   /** Set when the stream ends after the queued bytes. Without trailers it ends with an empty DATA frame. */
   #ending: { readonly trailers: Uint8Array | undefined } | undefined
 
-  constructor(id: number, host: StreamHost, remoteEnded: boolean, contentLength: number | undefined) {
+  constructor(id: number, host: ServerConnection, remoteEnded: boolean, contentLength: number | undefined) {
     this.id = id
     this.#host = host
     this.remoteEnded = remoteEnded
