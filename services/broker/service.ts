@@ -12,7 +12,7 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { HealthTable } from '@tollway/grpc/server/health.ts'
 import { openServerTls } from '@tollway/grpc/server/open-server-tls.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
-import type { BoundAddress, GrpcServerOptions } from '@tollway/grpc/server.ts'
+import type { GrpcServerOptions } from '@tollway/grpc/server.ts'
 import { BrokerStats } from './broker-stats.ts'
 import { createBrokerHealth, StreamLogHealth } from './health.ts'
 import type { RouteFeed, RouteFeedOptions } from './management/route-feed.ts'
@@ -30,18 +30,6 @@ import { Broker } from './streams/broker.ts'
 import type { BrokerOptions } from './streams/stream-context.ts'
 import { Notifier } from './webhooks/notifier.ts'
 
-interface Service {
-  readonly grpc: BoundAddress
-  readonly debugPort: number
-  /** Undefined without an admin API. */
-  readonly adminPort: number | undefined
-  /**
-   * Makes the process unhealthy, and rejects new calls after DRAIN_DELAY. Resolves when the running requests
-   * have ended, at the latest after DRAIN_TIMEOUT.
-   */
-  stop(): Promise<void>
-}
-
 /** The time to export the last traces. */
 const traceFlushTimeoutMs = 3_000
 /** The time in which callers of an ended request can read its last status. */
@@ -55,7 +43,7 @@ const maxConcurrentStreams = 10_000
  * Resolves when the service accepts calls; with a feed, after the first routes have arrived. Errors of
  * addresses and files are reported before any wait.
  */
-export async function startService(settings: Settings, log: Log): Promise<Service> {
+export async function startService(settings: Settings, log: Log) {
   await assertAddressesFree(settings, listPagePorts(settings))
   const tls = openServerTls(settings, { log })
   const tracing = await openTracing(settings, log)
@@ -101,7 +89,11 @@ export async function startService(settings: Settings, log: Log): Promise<Servic
     grpc: bound,
     debugPort: pages.debugPort,
     adminPort: pages.adminPort,
-    async stop() {
+    /**
+     * Makes the process unhealthy, and rejects new calls after DRAIN_DELAY. Resolves when the running requests
+     * have ended, at the latest after DRAIN_TIMEOUT.
+     */
+    async stop(): Promise<void> {
       health.terminate()
       watch.stop()
       await pause(settings.drainDelayMs)

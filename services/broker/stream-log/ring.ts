@@ -19,7 +19,6 @@ interface RingOptions {
   readonly limits: RingLimits
   readonly clock: Pick<Clock, 'nowMs'>
   readonly budget: ByteBudget
-  readonly watch?: RingWatch
 }
 
 /** Is notified of the progress of readers, to report their positions to other brokers. */
@@ -59,12 +58,11 @@ export class Ring {
   #unreportedBytes = 0
   #onRoom = () => {}
 
-  constructor({ header, openedMs, limits, clock, budget, watch }: RingOptions) {
+  constructor({ header, openedMs, limits, clock, budget }: RingOptions) {
     this.#header = { position: 0, bytes: header, receivedMs: openedMs }
     this.#limits = limits
     this.#clock = clock
     this.#budget = budget
-    this.#watch = watch
     budget.addRing()
   }
 

@@ -81,13 +81,14 @@ export class AppendQueue {
     const batch = this.#entries.slice(0, this.#batchLength)
     this.#dropBelow = this.isTrimDue ? Math.min(this.#ring.firstPosition, this.#first) : 0
     const progress = batch.at(-1)?.progress
-    const reply = await commands.call(
-      'EVAL',
+    const reply = await commands.runScript(
       appendScript,
-      2,
-      ...[keys.entries(key), keys.producer(key), epoch, this.#first, this.#dropBelow, owner],
-      progress === undefined ? '' : JSON.stringify(progress),
-      ...batch.flatMap(entry => [entry.receivedMs, entry.bytes]),
+      [keys.entries(key), keys.producer(key)],
+      [
+        ...[epoch, this.#first, this.#dropBelow, owner],
+        progress === undefined ? '' : JSON.stringify(progress),
+        ...batch.flatMap(entry => [entry.receivedMs, entry.bytes]),
+      ],
     )
     return String(reply)
   }

@@ -91,6 +91,11 @@ export class RedisConnection {
     }
   }
 
+  /** Runs a script; rejects as `call` does. */
+  runScript(script: string, keys: readonly string[], args: readonly Argument[] = []): Promise<unknown> {
+    return this.call('EVAL', script, keys.length, ...keys, ...args)
+  }
+
   /** Rejects after `timeoutMs`, and when the connection is closed. */
   async whenReady(timeoutMs?: number): Promise<void> {
     if (this.#ready) return

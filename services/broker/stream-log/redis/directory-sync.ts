@@ -41,7 +41,7 @@ export class DirectorySync implements FollowedStream {
   async readAll(): Promise<void> {
     const { keys, commands } = this.#setup
     const names = [keys.requests, keys.epoch, keys.running, keys.changes]
-    const reply = await commands.call('EVAL', directoryScript, names.length, ...names, directoryExpiryMs)
+    const reply = await commands.runScript(directoryScript, names, [directoryExpiryMs])
     const [horizon, newest, pairs] = reply as Reply
     this.#after = String(newest)
     const found = decodeAll(pairs)

@@ -198,5 +198,5 @@ export class Directory {
 export async function removeExpired({ keys, commands }: RedisLogSetup, entry: DirectoryEntry): Promise<void> {
   const { key, ids } = entry
   const names = [keys.entries(key), keys.requests, keys.running]
-  await commands.call('EVAL', forgetScript, names.length, ...names, idsKey(ids), key)
+  await commands.runScript(forgetScript, names, [idsKey(ids), key])
 }

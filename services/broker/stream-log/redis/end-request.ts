@@ -48,16 +48,16 @@ export async function endRequest(
   const { keys, commands, clock, podId: by } = setup
   const { key, epoch } = entry
   const text = encodeEnd({ end, by })
-  const reply = await commands.call(
-    'EVAL',
+  const reply = await commands.runScript(
     endScript,
-    6,
-    ...[keys.entries(key), keys.header(key), keys.requests, keys.running, keys.changes, keys.producer(key)],
-    ...[idsKey(entry.ids), key, endId(epoch), text],
-    `${epoch} ${encodeEntry(endedEntry(entry, { end, by }, clock.nowMs()))}`,
-    Math.round(entry.limits.keepMs) + endGraceMs,
-    who === 'any' ? '' : entry.owner,
-    typeof who === 'object' ? who.uses : '',
+    [keys.entries(key), keys.header(key), keys.requests, keys.running, keys.changes, keys.producer(key)],
+    [
+      ...[idsKey(entry.ids), key, endId(epoch), text],
+      `${epoch} ${encodeEntry(endedEntry(entry, { end, by }, clock.nowMs()))}`,
+      Math.round(entry.limits.keepMs) + endGraceMs,
+      who === 'any' ? '' : entry.owner,
+      typeof who === 'object' ? who.uses : '',
+    ],
   )
   const answer = String(reply)
   if (answer === 'missing' || answer === 'moved') return answer

@@ -231,7 +231,7 @@ class PodHeartbeats {
     this.#count += 1
     const names = [keys.heartbeat(podId), keys.inbox(podId)]
     const values = [`${this.#count} ${this.#answers}`, timings.lostMs * expiryFactor]
-    await commands.call('EVAL', heartbeatScript, names.length, ...names, ...values)
+    await commands.runScript(heartbeatScript, names, values)
   }
 
   async #readSilence(other: string): Promise<number> {
@@ -254,7 +254,7 @@ const neededVersion = '6.2'
  */
 async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
   try {
-    await commands.call('EVAL', probeScript, 1, keys.probe)
+    await commands.runScript(probeScript, [keys.probe])
     return ''
   } catch (error) {
     if (!/invalid stream id|syntax error|wrong number|unknown/i.test((error as Error).message)) return ''

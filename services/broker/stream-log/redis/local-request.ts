@@ -295,8 +295,8 @@ export class LocalRequest implements WritableRequest {
     this.#lossIsNew = false
     const { keys, commands } = this.#options.setup
     const { key, owner } = this.entry
-    const call = ['EVAL', lostScript, 1, keys.producer(key), owner, this.#uses] as const
-    const answer = await this.#command.send(() => commands.call(...call))
+    const [names, values] = [[keys.producer(key)], [owner, this.#uses]]
+    const answer = await this.#command.send(() => commands.runScript(lostScript, names, values))
     if (String(answer) === 'moved') this.#stop('moved')
   }
 

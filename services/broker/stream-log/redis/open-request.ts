@@ -54,7 +54,7 @@ async function storeOpening(
     ...[idsKey(ids), key, encodeEntry(entry), header, timings.orphanMs, directoryExpiryMs],
     ...[resume?.tokenHash ?? '', JSON.stringify(progress), bearerHash],
   ]
-  return String(await commands.call('EVAL', openScript, names.length, ...names, ...values))
+  return String(await commands.runScript(openScript, names, values))
 }
 
 /** A try fails if, between its two commands, another call has used the token or the producer has moved. */
@@ -145,8 +145,6 @@ async function useStoredToken(
   const names = [keys.producer(run), keys.requests, keys.changes, keys.entries(run), keys.header(run)]
   const entry = isNew ? `${next.epoch} ${encodeEntry(next)}` : ''
   const values = [run, owner, tokenHash, nextTokenHash, next.owner, entry, timings.orphanMs]
-  const reply = await commands
-    .call('EVAL', resumeScript, names.length, ...names, ...values)
-    .catch(unavailable)
+  const reply = await commands.runScript(resumeScript, names, values).catch(unavailable)
   return reply instanceof Uint8Array ? JSON.parse(String(reply)) : undefined
 }

@@ -164,8 +164,8 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     if (this.#closed) return
     if (!(header instanceof Uint8Array)) throw messagesExpiredRejection()
     const { clock, budget } = setup
-    const watch = this.#watch()
-    const ring = new Ring({ header: new Uint8Array(header), openedMs, limits, clock, budget, watch })
+    const ring = new Ring({ header: new Uint8Array(header), openedMs, limits, clock, budget })
+    ring.watch(this.#watch())
     this.#ring = ring
     takeAll(this, entries)
     if (entries.length === loadEntries) await this.#readRest()
