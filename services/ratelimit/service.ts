@@ -5,8 +5,7 @@ import { reportBackend, reportHealth } from '@tollway/chassis/lifecycle.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { MemoryBudget } from '@tollway/chassis/memory-budget.ts'
 import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
-import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
-import { openTracing } from '@tollway/chassis/tracing/tracing.ts'
+import { openTracing, type Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import type { ReconnectingCall } from '@tollway/grpc/client/reconnecting-call.ts'
 import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
@@ -18,13 +17,12 @@ import { type Configuration, type ConfigurationOptions, createConfiguration } fr
 import { openFeed } from './config/open-feed.ts'
 import { BackendHealth, ErrorWatch, probeBackend } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
-import { openMemcached } from './counters/memcached/memcached.ts'
-import { openCounters } from './counters/open-counters.ts'
 import { createRateLimitHealth } from './health.ts'
 import type { ObserverSlot } from './limiter/decision.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
+import { openBackend } from './open-backend.ts'
 import { describeRules } from './rules/describe.ts'
 import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
@@ -262,12 +260,6 @@ async function openServers(
   return {
     drain: (graceMs: number) => Promise.all([grpc.drain(graceMs), http.drain(graceMs)]),
   }
-}
-
-function openBackend(settings: Settings, stats: Stats, log: Log): Counters {
-  const { backendType } = settings
-  if (backendType === 'memcache') return openMemcached(settings, stats, log)
-  return openCounters({ ...settings, backendType }, stats, log)
 }
 
 function openBackendHealth(settings: Settings, counters: Counters, errors: ErrorWatch) {

@@ -1,12 +1,12 @@
 import { createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
-import type { Log, LogFields } from '@tollway/chassis/log/log.ts'
+import type { LogFields } from '@tollway/chassis/log/log.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { addSplit } from '../batching/split-batch.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { createBreakers } from '../connections/circuit-breaker.ts'
-import { followTlsFiles, type TlsOptions } from '../connections/connect-socket.ts'
+import type { TlsOptions } from '../connections/connect-socket.ts'
 import { type Counters, CountersError, closedText, type Hit } from '../counters.ts'
 import { createCallStats } from './call-stats.ts'
 import { NodeList } from './node-list.ts'
@@ -159,56 +159,4 @@ function nodeOptions(options: MemcachedCountersOptions) {
     newBreaker: createBreakers({ stats, prefix: 'ratelimit.memcache', onWarning }),
     newBackoff: () => createBackoff({ initialMs: 50, maxMs: 500, factor: 2, jitter: 0.5, random }),
   }
-}
-
-/** The settings of memcached, as `settings.ts` parses them. */
-interface MemcachedSettings {
-  readonly backendDeadlineMs: number
-  readonly backendBusyPoll: BusyPollMode
-  readonly memcachedHostPort: string
-  readonly memcachedSrv: string
-  readonly memcachedSrvRefreshMs: number
-  readonly memcachedAsyncIncrement: boolean
-  readonly memcachedTls: boolean
-  readonly memcachedTlsCertFile: string
-  readonly memcachedTlsKeyFile: string
-  readonly memcachedTlsCaFile: string
-  readonly memcachedTlsSkipHostnameVerification: boolean
-}
-
-/**
- * Opens the counters in the memcached servers that the settings name.
- *
- * @throws Error that names the setting when an address or a file cannot be used.
- */
-export function openMemcached(settings: MemcachedSettings, stats: BackendStats, log: Log): Counters {
-  const tls = settings.memcachedTls ? openTls(settings, log) : undefined
-  try {
-    return new MemcachedCounters({
-      hostPort: settings.memcachedHostPort,
-      srv: settings.memcachedSrv,
-      srvRefreshMs: settings.memcachedSrvRefreshMs,
-      countAfterAnswer: settings.memcachedAsyncIncrement,
-      deadlineMs: settings.backendDeadlineMs,
-      busyPoll: settings.backendBusyPoll,
-      stats,
-      random: Math.random,
-      onWarning: (message, fields) => log.warn(message, fields),
-      onUncounted: (hits, problem) => log.warn('count hits after answer failed', { hits, reason: problem }),
-      tls,
-    })
-  } catch (error) {
-    throw new Error(`MEMSTORE_HOST_PORT, MEMSTORE_SRV: ${(error as Error).message}`)
-  }
-}
-
-function openTls(settings: MemcachedSettings, log: Log): () => TlsOptions {
-  const files = {
-    prefix: 'MEMSTORE_TLS_',
-    certFile: settings.memcachedTlsCertFile,
-    keyFile: settings.memcachedTlsKeyFile,
-    caFile: settings.memcachedTlsCaFile,
-    skipHostnameVerification: settings.memcachedTlsSkipHostnameVerification,
-  }
-  return followTlsFiles(files, log)
 }

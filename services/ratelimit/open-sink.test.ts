@@ -4,32 +4,32 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { createStats } from '../stats.ts'
-import { openSink, type SinkSettings } from './open-sink.ts'
-import { startPrometheusServer } from './prometheus-server.ts'
-import { readExposition } from './testing/read-exposition.ts'
-import { listenTcp, listenUdp, until } from './testing/receivers.ts'
+import { readSettings } from '@tollway/chassis/settings.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
+import { openSink } from './open-sink.ts'
+import { type Settings, settings as settingsOfService } from './settings.ts'
+import { startPrometheusServer } from './stats/sinks/prometheus-server.ts'
+import { readExposition } from './stats/sinks/testing/read-exposition.ts'
+import { listenTcp, listenUdp, until } from './stats/sinks/testing/receivers.ts'
+import { createStats } from './stats/stats.ts'
 
-/** The default settings, but with a short interval and receivers on this machine. */
-const unset: SinkSettings = {
-  disableStats: false,
-  usePushStats: '',
-  useAgentStats: false,
-  usePullStats: false,
-  statsFlushIntervalMs: 10,
-  pushStatsHost: '127.0.0.1',
-  pushStatsPort: 1,
-  pushStatsProtocol: 'tcp',
-  extraTags: new Map([['zone', 'a']]),
-  agentStatsMogrifiers: [],
-  pullStatsAddress: { host: '127.0.0.1', port: 0 },
-  pullStatsPath: '/metrics',
-  pullStatsMapperFile: '',
-  pullStatsTimersInMilliseconds: false,
+const env = {
+  PUSHSTATS_HOST: '127.0.0.1',
+  PUSHSTATS_PORT: '1',
+  STATS_FLUSH_INTERVAL: '10ms',
+  EXTRA_TAGS: 'zone:a',
 }
 
-async function open(settings: Partial<SinkSettings>, env: Record<string, string> = {}) {
+/** The default settings, but with a short interval and receivers on this machine. */
+const unset: Settings = { ...readUnset(), pullStatsAddress: { host: '127.0.0.1', port: 0 } }
+
+function readUnset(): Settings {
+  const found = readSettings(settingsOfService, env, () => '')
+  if ('problems' in found) throw new Error(JSON.stringify(found.problems))
+  return found.value
+}
+
+async function open(settings: Partial<Settings>, env: Record<string, string> = {}) {
   const stats = createStats()
   stats.counter('some.hits').value += 3
   const written: string[] = []

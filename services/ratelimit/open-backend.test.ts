@@ -1,49 +1,34 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { silentLog } from '@tollway/chassis/log/log.ts'
-import { makeCertificate } from '../../../test/support/certificate.ts'
-import { freePorts } from '../../../test/support/free-ports.ts'
-import { startRedis } from '../../../test/support/redis-server.ts'
-import { missingProgram } from '../../../test/support/require-server.ts'
-import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { waitFor } from '../../../test/support/wait-for.ts'
-import { unreadStats } from './backend-stats.ts'
-import { type CountersSettings, openCounters } from './open-counters.ts'
-import { hit } from './redis/testing/open-redis-counters.ts'
+import { readSettings } from '@tollway/chassis/settings.ts'
+import { makeCertificate } from '../../test/support/certificate.ts'
+import { freePorts } from '../../test/support/free-ports.ts'
+import { startRedis } from '../../test/support/redis-server.ts'
+import { missingProgram } from '../../test/support/require-server.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
+import { waitFor } from '../../test/support/wait-for.ts'
+import { unreadStats } from './counters/backend-stats.ts'
+import { hit } from './counters/redis/testing/open-redis-counters.ts'
+import { openBackend } from './open-backend.ts'
+import { type Settings, settings as settingsOfService } from './settings.ts'
 
-const settings: CountersSettings = {
-  backendType: 'redis',
+const settings: Settings = {
+  ...readDefaults(),
   backendDeadlineMs: 5_000,
-  backendBusyPoll: 'auto',
-  stopIncrementWhenOverLimit: false,
-  redisType: 'single',
   redisSocketType: 'tcp',
   redisUrl: '127.0.0.1:1',
-  redisAuth: '',
-  redisSentinelAuth: '',
-  redisTls: false,
-  redisTlsCaFile: '',
-  redisTlsCertFile: '',
-  redisTlsKeyFile: '',
-  redisTlsSkipHostnameVerification: false,
-  redisTimeoutMs: 1_000,
-  redisPipelineWindowMs: 0,
-  redisPipelineLimit: 0,
-  redisPerSecond: false,
-  redisPerSecondType: 'single',
-  redisPerSecondSocketType: 'tcp',
-  redisPerSecondUrl: '127.0.0.1:1',
-  redisPerSecondAuth: '',
-  redisPerSecondSentinelAuth: '',
-  redisPerSecondTls: false,
-  redisPerSecondTimeoutMs: 1_000,
-  redisPerSecondPipelineWindowMs: 0,
-  redisPerSecondPipelineLimit: 0,
+}
+
+function readDefaults(): Settings {
+  const found = readSettings(settingsOfService, {}, () => '')
+  if ('problems' in found) throw new Error(JSON.stringify(found.problems))
+  return found.value
 }
 
 test('counters in memory need no other setting', async () => {
   const stopIncrementWhenOverLimit = true
-  const counters = openCounters(
+  const counters = openBackend(
     { ...settings, backendType: 'memory', stopIncrementWhenOverLimit },
     unreadStats,
     silentLog,
@@ -54,16 +39,15 @@ test('counters in memory need no other setting', async () => {
 })
 
 test('an unusable value is reported with its setting', () => {
-  const table: readonly [Partial<CountersSettings>, RegExp][] = [
+  const table: readonly [Partial<Settings>, RegExp][] = [
     [{ redisUrl: 'secret' }, /^KVSTORE_URL: the address of Redis must be host:port/],
-    [{ redisType: 'ring' }, /^KVSTORE_URL: Unrecognized redis type ring$/],
     [{ redisType: 'sentinel', redisUrl: 'secret' }, /^KVSTORE_URL: Expected master name and a list of urls/],
     [{ redisTls: true, redisTlsCaFile: '/none' }, /KVSTORE_TLS_CACERT: \/none: /],
     [{ redisTls: true, redisTlsCertFile: '/none' }, /KVSTORE_TLS_CLIENT_CERT: \/none: /],
   ]
   for (const [part, problem] of table) {
     assert.throws(
-      () => openCounters({ ...settings, ...part }, unreadStats, silentLog),
+      () => openBackend({ ...settings, ...part }, unreadStats, silentLog),
       error => {
         assert.match((error as Error).message, problem)
         assert.doesNotMatch((error as Error).message, /secret/)
@@ -87,7 +71,7 @@ describe('counters opened from settings', {
     ])
     t.after(() => Promise.all([main.stop(), small.stop()]))
     const pools = new Map<string, () => number>()
-    const counters = openCounters(
+    const counters = openBackend(
       {
         ...settings,
         redisUrl: main.socketPath,
@@ -129,7 +113,7 @@ describe('counters opened from settings', {
     t.after(() => redis.stop())
     const files = { redisTlsCaFile: certFile, redisTlsCertFile: certFile, redisTlsKeyFile: keyFile }
     const redisUrl = `127.0.0.1:${port}`
-    const counters = openCounters({ ...settings, ...files, redisUrl, redisTls: true }, unreadStats, silentLog)
+    const counters = openBackend({ ...settings, ...files, redisUrl, redisTls: true }, unreadStats, silentLog)
     t.after(() => counters.close())
     await waitFor('the first answer', () => counters.problem === '')
     await redis.kill('SIGKILL')

@@ -1,39 +1,19 @@
 import { readFile } from 'node:fs/promises'
 import type { Log } from '@tollway/chassis/log/log.ts'
-import { formatProblem } from '../../rules/problems.ts'
-import { defaultMappings, type Mapping } from '../mapping/mapping.ts'
-import { parseMappingFile } from '../mapping/mapping-file.ts'
-import { readMogrifiers } from '../mapping/mogrifiers.ts'
-import type { Stats } from '../stats.ts'
-import { createLogSink } from './log-sink.ts'
-import { type PrometheusServerOptions, startPrometheusServer } from './prometheus-server.ts'
-import { createExposition } from './prometheus-text.ts'
-import type { Sink } from './sink.ts'
-import { type Dialect, dogstatsdDialect, statsdDialect } from './statsd-lines.ts'
-import { createStatsdSink, droppedLinesName } from './statsd-sink.ts'
-import { openTcpTransport, type StatsTransportOptions } from './transport.ts'
-import { UdpTransport } from './udp-transport.ts'
-
-/** The settings of sinks, as `settings.ts` parses them. */
-export interface SinkSettings {
-  readonly disableStats: boolean
-  /** Empty when unset, which means true unless another sink is on. */
-  readonly usePushStats: boolean | ''
-  readonly useAgentStats: boolean
-  readonly usePullStats: boolean
-  readonly statsFlushIntervalMs: number
-  readonly pushStatsHost: string
-  readonly pushStatsPort: number
-  readonly pushStatsProtocol: 'tcp' | 'udp'
-  readonly extraTags: ReadonlyMap<string, string>
-  /** The names in AGENTSTATS_MOGRIFIERS. `readMogrifiers` reads the settings of each. */
-  readonly agentStatsMogrifiers: readonly string[]
-  readonly pullStatsAddress: { readonly host: string; readonly port: number }
-  readonly pullStatsPath: string
-  /** The path of a mapping file; empty for the default mapping. */
-  readonly pullStatsMapperFile: string
-  readonly pullStatsTimersInMilliseconds: boolean
-}
+import { formatProblem } from './rules/problems.ts'
+import type { Settings } from './settings.ts'
+import { defaultMappings, type Mapping } from './stats/mapping/mapping.ts'
+import { parseMappingFile } from './stats/mapping/mapping-file.ts'
+import { readMogrifiers } from './stats/mapping/mogrifiers.ts'
+import { createLogSink } from './stats/sinks/log-sink.ts'
+import { type PrometheusServerOptions, startPrometheusServer } from './stats/sinks/prometheus-server.ts'
+import { createExposition } from './stats/sinks/prometheus-text.ts'
+import type { Sink } from './stats/sinks/sink.ts'
+import { type Dialect, dogstatsdDialect, statsdDialect } from './stats/sinks/statsd-lines.ts'
+import { createStatsdSink, droppedLinesName } from './stats/sinks/statsd-sink.ts'
+import { openTcpTransport, type StatsTransportOptions } from './stats/sinks/transport.ts'
+import { UdpTransport } from './stats/sinks/udp-transport.ts'
+import type { Stats } from './stats/stats.ts'
 
 interface SinkEnvironment {
   readonly stats: Stats
@@ -58,7 +38,7 @@ interface SinkEnvironment {
  * sinks are enabled, or if a mogrifier, the mapping file or the address cannot be used.
  */
 export async function openSink(
-  settings: SinkSettings,
+  settings: Settings,
   environment: SinkEnvironment,
 ): Promise<{ stop(): Promise<void> }> {
   if (settings.disableStats) return { async stop() {} }
@@ -74,7 +54,7 @@ export async function openSink(
   }
 }
 
-function createSink(settings: SinkSettings, environment: SinkEnvironment): Promise<Sink> | Sink {
+function createSink(settings: Settings, environment: SinkEnvironment): Promise<Sink> | Sink {
   const { usePushStats, useAgentStats, usePullStats, pushStatsProtocol, extraTags } = settings
   const on = [
     usePushStats === true && 'USE_PUSHSTATS',
@@ -92,7 +72,7 @@ function createSink(settings: SinkSettings, environment: SinkEnvironment): Promi
 }
 
 function statsd(
-  { pushStatsHost: host, pushStatsPort: port }: SinkSettings,
+  { pushStatsHost: host, pushStatsPort: port }: Settings,
   { stats, log, random }: SinkEnvironment,
   protocol: 'tcp' | 'udp',
   dialect: Dialect,
@@ -108,14 +88,14 @@ function statsd(
   })
 }
 
-function agentDialect({ agentStatsMogrifiers, extraTags }: SinkSettings, { env }: SinkEnvironment): Dialect {
+function agentDialect({ agentStatsMogrifiers, extraTags }: Settings, { env }: SinkEnvironment): Dialect {
   const mogrifiers = readMogrifiers(agentStatsMogrifiers, env)
   if ('value' in mogrifiers) return dogstatsdDialect(extraTags, mogrifiers.value)
   throw new Error(mogrifiers.problems.map(({ name, message }) => `${name}: ${message}`).join('\n'))
 }
 
 async function prometheus(
-  settings: SinkSettings,
+  settings: Settings,
   { stats, log, refresh, probe }: SinkEnvironment,
 ): Promise<Sink> {
   const { pullStatsAddress, pullStatsPath, extraTags, pullStatsTimersInMilliseconds } = settings
