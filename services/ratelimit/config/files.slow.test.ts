@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
-import { createFileFeed, type FileFeedOptions } from './files.ts'
+import { createFileFeed } from './files.ts'
 import { maxFileBytes } from './read-files.ts'
 import { openConfiguration } from './testing/open-configuration.ts'
 
@@ -28,7 +28,11 @@ function write(folder: string, files: Readonly<Record<string, string>>): void {
 
 type UnderOptions = NonNullable<Parameters<typeof openConfiguration>[1]>
 
-function start(t: TestContext, root: string, options: Partial<FileFeedOptions> & UnderOptions = {}) {
+function start(
+  t: TestContext,
+  root: string,
+  options: Partial<Parameters<typeof createFileFeed>[0]> & UnderOptions = {},
+) {
   const under = openConfiguration('snake', options)
   const { configuration, stats, log } = under
   const fixed = { root, subdirectory: '', appDirectory: 'config', ignoreDotFiles: false, watchRoot: false }

@@ -5,7 +5,7 @@ import type { Stats } from '../stats/stats.ts'
 import type { ConfigFeed, Configuration } from './configuration.ts'
 import { type FoundFiles, findFiles, fingerprint } from './find-files.ts'
 
-export interface FileFeedOptions {
+interface FileFeedOptions {
   /** The setting RUNTIME_ROOT: a folder, or a link to one. */
   readonly root: string
   /** The setting RUNTIME_SUBDIRECTORY: a folder below the root; empty for none. */

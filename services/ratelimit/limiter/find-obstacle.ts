@@ -2,7 +2,7 @@ import type { Counters } from '../counters/counters.ts'
 import type { Feature } from '../rules/fields.ts'
 import { countsInOneStep } from '../rules/model.ts'
 
-export interface ObstacleSettings {
+interface ObstacleSettings {
   readonly backendType: 'redis' | 'memory' | 'memcache'
   readonly redisType: string
   readonly cacheKeyPrefix: string

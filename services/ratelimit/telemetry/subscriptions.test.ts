@@ -4,7 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { noLimit, type ObserverSlot } from '../limiter/decision.ts'
 import { hideValues, type ShowEntries } from './hide-values.ts'
 import { createSubscriptions } from './subscriptions.ts'
-import type { WatchReport, WorkerShare } from './watches.ts'
+import type { WatchParts, WatchReport } from './watches.ts'
 
 const maxTapped = 50
 const ttlMs = 60_000
@@ -12,7 +12,7 @@ const ttlMs = 60_000
 /** Opens the subscriptions of one worker. A mocked timer makes its seconds pass. */
 function openWorker(
   t: TestContext,
-  worker: WorkerShare,
+  worker: WatchParts['worker'],
   clock: Clock,
   show: ShowEntries = entries => entries,
 ) {

@@ -208,7 +208,7 @@ function findCapacity(found: Match<LimitStats> | undefined, { limit }: Descripto
 }
 
 /** The index of a worker of the pod, from 0, and the number of its workers. */
-export interface WorkerShare {
+interface WorkerShare {
   readonly index: number
   readonly of: number
 }

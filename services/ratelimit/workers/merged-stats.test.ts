@@ -2,14 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { createStats, type Stats } from '../stats/stats.ts'
-import { createMergedStats, type WorkerStats } from './merged-stats.ts'
+import { MergedStats } from './merged-stats.ts'
 import { createSeriesDeltas } from './series-deltas.ts'
 
 /** Starts a worker in this process. Its messages are encoded as JSON, as in the channel. */
-function startWorker(into: WorkerStats) {
+function startWorker(into: ReturnType<MergedStats['open']>) {
   const stats = createStats()
   const pass = createSeriesDeltas(stats)
-  return { stats, report: () => into.take(JSON.parse(JSON.stringify([...pass()]))), close: into.close }
+  return { stats, report: () => into.take(JSON.parse(JSON.stringify([...pass()]))), close: () => into.close() }
 }
 
 const values = (stats: Stats) => Object.fromEntries(stats.entries().map(({ name, value }) => [name, value]))
@@ -25,7 +25,7 @@ test('sums are exact in any order of reports; a crash loses only unreported chan
   fc.assert(
     fc.property(fc.array(action, { maxLength: 60 }), actions => {
       const sum = createStats()
-      const into = createMergedStats(sum)
+      const into = new MergedStats(sum)
       const workers = Array.from({ length: 3 }, () => ({
         ...startWorker(into.open()),
         untold: [] as (() => void)[],
@@ -85,7 +85,7 @@ test('a counter is reported before its first hit, and later only its changes', (
 
 test('gauges are sums over the running processes', () => {
   const sum = createStats()
-  const into = createMergedStats(sum)
+  const into = new MergedStats(sum)
   const workers = [3, 4].map(level => {
     const worker = startWorker(into.open())
     worker.stats.gauge('connections', () => level)
@@ -99,7 +99,7 @@ test('gauges are sums over the running processes', () => {
 
 test('beyond the bound the counters of limits are summed, and others are not', () => {
   const sum = createStats()
-  const worker = startWorker(createMergedStats(sum, 2).open())
+  const worker = startWorker(new MergedStats(sum, 2).open())
   for (const name of ['a.total_hits', 'a.near_limit', 'b.total_hits', 'c.d.total_hits']) {
     worker.stats.counter(`ratelimit.service.rate_limit.${name}`).value = 1
   }

@@ -4,25 +4,6 @@ import type { StatCounter, Stats } from '../stats/stats.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * Adds the statistics of workers to those of the supervisor. Counters and durations are sums over all
- * processes that ever ran; gauges are sums over those that run now.
- */
-export interface MergedStats {
-  /**
-   * Registers a new process of a worker, which reports all its series from 0. What earlier processes reported
-   * is kept.
-   */
-  open(): WorkerStats
-}
-
-/** The statistics of one process of a worker. */
-export interface WorkerStats {
-  take(deltas: readonly SeriesDelta[]): void
-  /** Removes the gauges of the process, which has ended. */
-  close(): void
-}
-
-/**
  * Bounds the series of limits. Each worker limits its names by `defaultNameLimits`, but workers, and the same
  * worker after a restart, may have different names. The sum therefore has the limit of one worker again.
  */
@@ -31,50 +12,73 @@ const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains
 
 const limitPrefix = 'ratelimit.service.rate_limit.'
 
-export function createMergedStats(stats: Stats, maxSeries = maxLimitSeries): MergedStats {
-  const counterOf = boundedCounters(stats, maxSeries)
-  const gauges = new Map<string, Map<WorkerStats, number>>()
+/**
+ * Adds the statistics of workers to those of the supervisor. Counters and durations are sums over all
+ * processes that ever ran; gauges are sums over those that run now.
+ */
+export class MergedStats {
+  readonly stats: Stats
+  readonly counterOf: (name: string) => StatCounter
+  readonly #gauges = new Map<string, Map<WorkerStats, number>>()
 
-  function openGauge(name: string): Map<WorkerStats, number> {
-    const known = gauges.get(name)
+  constructor(stats: Stats, maxSeries = maxLimitSeries) {
+    this.stats = stats
+    this.counterOf = boundedCounters(stats, maxSeries)
+  }
+
+  /**
+   * Registers a new process of a worker, which reports all its series from 0. What earlier processes reported
+   * is kept.
+   */
+  open(): WorkerStats {
+    return new WorkerStats(this)
+  }
+
+  /** Returns the values of a gauge, by process. */
+  openGauge(name: string): Map<WorkerStats, number> {
+    const known = this.#gauges.get(name)
     if (known !== undefined) return known
     const values = new Map<WorkerStats, number>()
-    gauges.set(name, values)
-    stats.gauge(name, () => values.values().reduce((sum, value) => sum + value, 0))
+    this.#gauges.set(name, values)
+    this.stats.gauge(name, () => values.values().reduce((sum, value) => sum + value, 0))
     return values
   }
+}
 
-  function open(): WorkerStats {
-    const ofCounters: StatCounter[] = []
-    const ofGauges: Map<WorkerStats, number>[] = []
-    const ofHistograms: Histogram[] = []
+/** The statistics of one process of a worker. */
+class WorkerStats {
+  readonly #merged: MergedStats
+  readonly #counters: StatCounter[] = []
+  readonly #gauges: Map<WorkerStats, number>[] = []
+  readonly #histograms: Histogram[] = []
 
-    function takeOne(delta: SeriesDelta): void {
-      const { index, name } = delta
-      switch (delta.kind) {
-        case 'counter':
-          seriesAt(ofCounters, index, name, counterOf).value += delta.added
-          break
-        case 'gauge':
-          seriesAt(ofGauges, index, name, openGauge).set(worker, delta.value)
-          break
-        case 'durations':
-          seriesAt(ofHistograms, index, name, stats.histogram).add(delta.counts, delta.sumMs)
-      }
-    }
-
-    const worker: WorkerStats = {
-      take(deltas) {
-        for (const delta of deltas) takeOne(delta)
-      },
-      close() {
-        for (const values of ofGauges) values.delete(worker)
-      },
-    }
-    return worker
+  constructor(merged: MergedStats) {
+    this.#merged = merged
   }
 
-  return { open }
+  take(deltas: readonly SeriesDelta[]): void {
+    for (const delta of deltas) this.#takeOne(delta)
+  }
+
+  /** Removes the gauges of the process, which has ended. */
+  close(): void {
+    for (const values of this.#gauges) values.delete(this)
+  }
+
+  #takeOne(delta: SeriesDelta): void {
+    const { index, name } = delta
+    const { counterOf, stats } = this.#merged
+    switch (delta.kind) {
+      case 'counter':
+        seriesAt(this.#counters, index, name, counterOf).value += delta.added
+        break
+      case 'gauge':
+        seriesAt(this.#gauges, index, name, each => this.#merged.openGauge(each)).set(this, delta.value)
+        break
+      case 'durations':
+        seriesAt(this.#histograms, index, name, stats.histogram).add(delta.counts, delta.sumMs)
+    }
+  }
 }
 
 /** Returns the series with this index. Its name is in this delta, or was in an earlier one. */

@@ -6,22 +6,11 @@ import { assertAddressesFree } from '@tollway/grpc/server/assert-addresses-free.
 import { portsBesidesGrpc } from '../servers/ports-besides-grpc.ts'
 import type { Settings } from '../settings.ts'
 import { createStats } from '../stats/stats.ts'
-import { createMergedStats } from './merged-stats.ts'
+import { MergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
 import { openStatsEndpoints } from './stats-endpoints.ts'
 import { Worker, type WorkerState } from './worker.ts'
 import type { Ending } from './worker-channel.ts'
-
-/** Several workers that form one service. */
-interface Supervisor {
-  /**
-   * Resolves when every worker accepts calls. If a worker exits before that, all workers are ended and it
-   * rejects, since a restart would fail again. The process must then exit.
-   */
-  readonly started: Promise<void>
-  /** Stops every worker as `Service.stop` does, and then the servers that the workers share. */
-  stop(): Promise<void>
-}
 
 /** A worker that runs this long after its drain is killed. */
 const endGraceMs = 10_000
@@ -36,11 +25,11 @@ export async function startSupervisor(
   settings: Settings,
   log: Log,
   fork: (index: number) => ChildProcess,
-): Promise<Supervisor> {
+): Promise<{ readonly started: Promise<void>; stop(): Promise<void> }> {
   const { workers: count, grpcPort, port } = settings
   await assertAddressesFree(settings, portsBesidesGrpc(settings))
   const stats = createStats()
-  const merged = createMergedStats(stats)
+  const merged = new MergedStats(stats)
   const shown = { rules: '' }
   const rules = () => shown.rules
   const statsEndpoints = await openStatsEndpoints(settings, {
@@ -123,7 +112,12 @@ export async function startSupervisor(
     workers.push(worker)
   }
   return {
+    /**
+     * Resolves when every worker accepts calls. If a worker exits before that, all workers are ended and it
+     * rejects, since a restart would fail again. The process must then exit.
+     */
     started: started.promise,
+    /** Stops every worker as `Service.stop` does, and then the servers that the workers share. */
     stop() {
       reportHealth(false, 'is ending')
       setTimeout(() => {

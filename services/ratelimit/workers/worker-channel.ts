@@ -3,14 +3,6 @@ import { type HeartbeatTimeouts, SignsOfLife } from '@tollway/chassis/health/sig
 import type { FromSupervisor, FromWorker, Question } from './messages.ts'
 import type { SeriesDelta } from './series-deltas.ts'
 
-/** The supervisor's side of the channel to one process of a worker, from its start to its end. */
-export interface WorkerChannel {
-  send(message: FromSupervisor): void
-  /** Resolves with the answer, or with the empty string when none arrives in time or the process ends. */
-  ask(what: Question): Promise<string>
-  kill(signal: 'SIGTERM' | 'SIGKILL'): void
-}
-
 interface WorkerEvents {
   /** Called when the process accepts calls, and at each change of its health. */
   health(healthy: boolean, reason: string): void
@@ -37,64 +29,75 @@ export interface Ending {
 /** The timeout of `ask`. */
 const askTimeoutMs = 500
 
-export function openWorkerChannel(
-  child: ChildProcess,
-  patience: HeartbeatTimeouts,
-  events: WorkerEvents,
-): WorkerChannel {
-  const asked = new Map<number, (text: string) => void>()
-  let lastId = 0
-  let hasEnded = false
-  const signs = new SignsOfLife(patience, events.silent)
+/** The supervisor's side of the channel to one process of a worker, from its start to its end. */
+export class WorkerChannel {
+  readonly #child: ChildProcess
+  readonly #events: WorkerEvents
+  readonly #signs: SignsOfLife
+  readonly #asked = new Map<number, (text: string) => void>()
+  #lastId = 0
+  #hasEnded = false
 
-  function settle(id: number, text: string): void {
-    asked.get(id)?.(text)
-    asked.delete(id)
+  constructor(child: ChildProcess, patience: HeartbeatTimeouts, events: WorkerEvents) {
+    this.#child = child
+    this.#events = events
+    this.#signs = new SignsOfLife(patience, events.silent)
+    child.on('message', (message: FromWorker) => this.#onMessage(message))
+    child.on('error', error => {
+      if (child.pid !== undefined) return
+      this.#end({ how: `could not be started (${error.message})`, byItself: true })
+    })
+    // Unlike 'exit', 'close' comes after the last message.
+    child.on('close', (code, signal) => {
+      const how = signal ? `was ended by ${signal}` : `exited with code ${code}`
+      this.#end({ how, byItself: signal === null })
+    })
   }
 
-  function end(ending: Ending): void {
-    if (hasEnded) return
-    hasEnded = true
-    signs.stop()
-    for (const id of [...asked.keys()]) settle(id, '')
-    events.ended(ending)
+  /** Ignores a failure: the process is ending, which `ended` reports. */
+  send(message: FromSupervisor): void {
+    if (this.#child.connected) this.#child.send(message, () => {})
   }
 
-  function send(message: FromSupervisor): void {
-    // A failure to send is ignored: the process is ending, which `ended` reports.
-    if (child.connected) child.send(message, () => {})
+  /** Resolves with the answer, or with the empty string when none arrives in time or the process ends. */
+  ask(what: Question): Promise<string> {
+    this.#lastId += 1
+    const id = this.#lastId
+    return new Promise(resolve => {
+      if (!this.#child.connected) return resolve('')
+      const late = setTimeout(() => this.#settle(id, ''), askTimeoutMs)
+      this.#asked.set(id, text => {
+        clearTimeout(late)
+        resolve(text)
+      })
+      this.send({ type: 'ask', id, what })
+    })
   }
 
-  child.on('message', (message: FromWorker) => {
-    signs.onMessage()
+  kill(signal: 'SIGTERM' | 'SIGKILL'): void {
+    this.#child.kill(signal)
+  }
+
+  #onMessage(message: FromWorker): void {
+    const events = this.#events
+    this.#signs.onMessage()
     if (message.type === 'health') events.health(message.healthy, message.reason)
     else if (message.type === 'waiting') events.waiting(message.reason)
     else if (message.type === 'backend') events.backend(message.problem)
     else if (message.type === 'statistics') events.statistics(message.deltas)
-    else if (message.type === 'answer') settle(message.id, message.text)
-  })
-  child.on('error', error => {
-    if (child.pid === undefined) end({ how: `could not be started (${error.message})`, byItself: true })
-  })
-  // Unlike 'exit', 'close' comes after the last message.
-  child.on('close', (code, signal) => {
-    end({ how: signal ? `was ended by ${signal}` : `exited with code ${code}`, byItself: signal === null })
-  })
-  return {
-    send,
-    ask(what) {
-      lastId += 1
-      const id = lastId
-      return new Promise(resolve => {
-        if (!child.connected) return resolve('')
-        const late = setTimeout(settle, askTimeoutMs, id, '')
-        asked.set(id, text => {
-          clearTimeout(late)
-          resolve(text)
-        })
-        send({ type: 'ask', id, what })
-      })
-    },
-    kill: signal => void child.kill(signal),
+    else if (message.type === 'answer') this.#settle(message.id, message.text)
+  }
+
+  #settle(id: number, text: string): void {
+    this.#asked.get(id)?.(text)
+    this.#asked.delete(id)
+  }
+
+  #end(ending: Ending): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#signs.stop()
+    for (const id of [...this.#asked.keys()]) this.#settle(id, '')
+    this.#events.ended(ending)
   }
 }

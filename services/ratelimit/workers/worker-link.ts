@@ -3,25 +3,7 @@ import type { FromSupervisor, FromWorker } from './messages.ts'
 import { createSeriesDeltas, type SeriesDelta } from './series-deltas.ts'
 
 /** A worker's side of the channel to its supervisor. */
-export interface WorkerLink {
-  /**
-   * Returns the health of all workers together, as last reported by the supervisor; false before its first
-   * report.
-   */
-  serviceHealthy(): boolean
-  /** Adds a listener that is called after each change of `serviceHealthy`. */
-  onServiceHealth(listener: () => void): void
-  /** Reports that this worker does not accept calls yet, and why. */
-  reportWait(reason: string): void
-  /** Starts to report the statistics to the supervisor, and the rules on request. */
-  attach(shown: PublishedState): { stop(): Promise<void> }
-}
-
-interface PublishedState {
-  readonly stats: Stats
-  /** Returns the active configuration, one limit per line. */
-  readonly rules: () => string
-}
+export type WorkerLink = ReturnType<typeof createWorkerLink>
 
 /** The part of `process` that the link uses. */
 type Channel = Pick<NodeJS.Process, 'send' | 'connected' | 'on'>
@@ -36,7 +18,7 @@ const workerLinkLimits = {
 } as const
 
 /** @throws Error when this process was not started as a worker */
-export function createWorkerLink(channel: Channel): WorkerLink {
+export function createWorkerLink(channel: Channel) {
   if (channel.send === undefined) throw new Error('a worker is started by its supervisor, not by hand')
   const listeners: (() => void)[] = []
   let serviceHealthy = false
@@ -49,10 +31,21 @@ export function createWorkerLink(channel: Channel): WorkerLink {
     }
   })
   return {
+    /**
+     * Returns the health of all workers together, as last reported by the supervisor; false before its first
+     * report.
+     */
     serviceHealthy: () => serviceHealthy,
-    onServiceHealth: listener => void listeners.push(listener),
-    reportWait: reason => void sendMessage(channel, { type: 'waiting', reason }),
-    attach({ stats, rules }) {
+    /** Adds a listener that is called after each change of `serviceHealthy`. */
+    onServiceHealth: (listener: () => void) => void listeners.push(listener),
+    /** Reports that this worker does not accept calls yet, and why. */
+    reportWait: (reason: string) => void sendMessage(channel, { type: 'waiting', reason }),
+    /**
+     * Starts to report the statistics to the supervisor, and the rules on request.
+     *
+     * @param rules returns the active configuration, one limit per line
+     */
+    attach({ stats, rules }: { readonly stats: Stats; readonly rules: () => string }) {
       const reports = startReports(stats, message => sendMessage(channel, message))
       answer = async ({ id, what }) => {
         if (what === 'statistics') await reports.report()

@@ -4,8 +4,10 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createStats } from '../stats/stats.ts'
-import { createMergedStats } from './merged-stats.ts'
-import { Worker, type WorkerLimits } from './worker.ts'
+import { MergedStats } from './merged-stats.ts'
+import { Worker } from './worker.ts'
+
+type WorkerLimits = NonNullable<ConstructorParameters<typeof Worker>[0]['limits']>
 
 const limits: WorkerLimits = {
   heartbeat: { firstSignMs: 10_000, nextSignMs: 10_000 },
@@ -29,7 +31,7 @@ function keep(t: TestContext, text: string, more: Partial<WorkerLimits> = {}) {
       children.push(child)
       return child
     },
-    stats: createMergedStats(stats),
+    stats: new MergedStats(stats),
     clock: systemClock,
     random: () => 0,
     onChange: () => said.push(`${worker.state.is} ${worker.state.reason}`.trim()),

@@ -4,7 +4,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { HeartbeatTimeouts } from '@tollway/chassis/health/signs-of-life.ts'
 import type { MergedStats } from './merged-stats.ts'
 import type { Question } from './messages.ts'
-import { type Ending, openWorkerChannel, type WorkerChannel } from './worker-channel.ts'
+import { type Ending, WorkerChannel } from './worker-channel.ts'
 
 export interface WorkerState {
   /**
@@ -32,7 +32,7 @@ interface WorkerOptions {
   readonly limits?: Partial<WorkerLimits>
 }
 
-export interface WorkerLimits {
+interface WorkerLimits {
   /** A process that sends no sign of life for this time is killed and restarted. */
   readonly heartbeat: HeartbeatTimeouts
   /**
@@ -117,12 +117,12 @@ export class Worker {
       return
     }
     const stats = this.#options.stats.open()
-    this.#channel = openWorkerChannel(child, this.#limits.heartbeat, {
+    this.#channel = new WorkerChannel(child, this.#limits.heartbeat, {
       health: (healthy, reason) => this.#onHealth(healthy, reason),
       waiting: reason => this.#onWaiting(reason),
       backend: problem => this.#onBackend(problem),
       silent: ms => this.#onSilent(ms),
-      statistics: stats.take,
+      statistics: deltas => stats.take(deltas),
       ended: ending => {
         stats.close()
         this.#onEnded(ending)
@@ -137,7 +137,7 @@ export class Worker {
     const channel = this.#channel
     if (channel === undefined) return
     channel.kill('SIGTERM')
-    this.#timer = setTimeout(channel.kill, graceMs, 'SIGKILL')
+    this.#timer = setTimeout(() => channel.kill('SIGKILL'), graceMs)
     await this.#gone.promise
   }
 

@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from '../counters.ts'
-import { hitsPerWrite, Pipeline, type PipelineOptions } from './pipeline.ts'
+import { hitsPerWrite, Pipeline } from './pipeline.ts'
 import type { OnAnswers, Send } from './send.ts'
 import { type Count, type Increment, sendSums } from './sum-equal-keys.ts'
 import { KeyHash, TouchedKeys } from './touched-keys.ts'
@@ -33,7 +33,10 @@ interface Setup {
 }
 
 /** Creates a pipeline whose backend answers when the test calls `answer`. */
-function setUp(t: TestContext, options: Partial<PipelineOptions> = {}): Setup {
+function setUp(
+  t: TestContext,
+  options: Partial<ConstructorParameters<typeof Pipeline<Hit, number>>[0]> = {},
+): Setup {
   const writes: (readonly Increment[])[] = []
   const waiting: OnAnswers<Count>[] = []
   const send: Send<Increment, Count> = (increments, onAnswers) => {

@@ -1,7 +1,7 @@
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import { CountersError, closedText, type Hit } from '../counters.ts'
 
-export interface PipelineOptions<Item = Hit, Value = number> {
+interface PipelineOptions<Item = Hit, Value = number> {
   readonly send: SendCalls<Item, Value>
   /** The timeout of a call in milliseconds, from the call of `add` on. */
   readonly deadlineMs: number

@@ -5,7 +5,9 @@ import { type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from '../counters.ts'
-import { MemcachedCounters, type MemcachedCountersOptions } from './memcached.ts'
+import { MemcachedCounters } from './memcached.ts'
+
+type Options = ConstructorParameters<typeof MemcachedCounters>[0]
 
 /** Answers the requests of one write; `say` sends bytes. */
 type Answer = (requests: string, say: (bytes: string) => void, socket: Socket) => void
@@ -44,7 +46,7 @@ async function listen(t: TestContext, answer: Answer, greeting = 'END\r\n'): Pro
   return { address: `127.0.0.1:${port}`, asked, connections: () => connections }
 }
 
-function openOn(t: TestContext, server: FakeServer, options: Partial<MemcachedCountersOptions> = {}) {
+function openOn(t: TestContext, server: FakeServer, options: Partial<Options> = {}) {
   const hostPort = server.address
   const counters = new MemcachedCounters({ hostPort, deadlineMs: 5_000, random: () => 0.999, ...options })
   t.after(() => counters.close())
@@ -54,7 +56,7 @@ function openOn(t: TestContext, server: FakeServer, options: Partial<MemcachedCo
 async function connected(
   t: TestContext,
   server: FakeServer,
-  options: Partial<MemcachedCountersOptions> = {},
+  options: Partial<Options> = {},
 ): Promise<MemcachedCounters> {
   const counters = openOn(t, server, options)
   await waitFor('the greeting', () => counters.healthy)

@@ -8,20 +8,22 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters.ts'
 import { countersContract } from '../testing/counters.contract.ts'
-import { MemcachedCounters, type MemcachedCountersOptions } from './memcached.ts'
+import { MemcachedCounters } from './memcached.ts'
 import { isLegalKey, MalformedKeyError } from './request.ts'
 import { pickServer } from './server-list.ts'
+
+type Options = ConstructorParameters<typeof MemcachedCounters>[0]
 
 const skip = missingProgram('memcached')
 
 /** Long enough for a busy machine: only the tests of the deadline itself use a short one. */
 const patientMs = 5_000
 
-function create(options: Partial<MemcachedCountersOptions>): MemcachedCounters {
+function create(options: Partial<Options>): MemcachedCounters {
   return new MemcachedCounters({ deadlineMs: patientMs, random: Math.random, ...options })
 }
 
-async function open(options: Partial<MemcachedCountersOptions>): Promise<MemcachedCounters> {
+async function open(options: Partial<Options>): Promise<MemcachedCounters> {
   const counters = create(options)
   await waitFor('memcached to answer', () => counters.healthy)
   return counters
@@ -81,7 +83,7 @@ describe('counters in memcached', { skip }, () => {
     return server
   }
 
-  async function openAll(t: TestContext, options: Partial<MemcachedCountersOptions> = {}) {
+  async function openAll(t: TestContext, options: Partial<Options> = {}) {
     await flush()
     const counters = await open({ hostPort: addresses(), ...options })
     t.after(() => counters.close())
@@ -257,7 +259,7 @@ describe('failures of memcached', { skip }, () => {
     return server
   }
 
-  async function openAll(t: TestContext, options: Partial<MemcachedCountersOptions> = {}) {
+  async function openAll(t: TestContext, options: Partial<Options> = {}) {
     const hostPort = servers.map(({ address }) => address)
     const counters = await open({ hostPort, ...options })
     t.after(() => counters.close())
@@ -433,7 +435,7 @@ function startLoad(counters: MemcachedCounters, key: string) {
 }
 
 test('invalid server lists are rejected at once', () => {
-  const rejected: readonly [Partial<MemcachedCountersOptions>, RegExp][] = [
+  const rejected: readonly [Partial<Options>, RegExp][] = [
     [{ hostPort: 'a:1', srv: '_m._tcp.x' }, /^Error: Both MEMCACHE_HOST_PORT and MEMCACHE_SRV are set$/],
     [{}, /neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set/],
     [{ hostPort: [] }, /neither MEMCACHE_HOST_PORT nor MEMCACHE_SRV is set/],
@@ -462,7 +464,7 @@ describe('memcached over TLS', { skip: skip || missingProgram('openssl') }, () =
     const unchecked = await open({ hostPort, tls: { ...elsewhere, verifyName: false } })
     t.after(() => unchecked.close())
     assert.deepEqual(await unchecked.add([hit('a')]), [2])
-    const rejected: readonly [MemcachedCountersOptions['tls'], RegExp][] = [
+    const rejected: readonly [Options['tls'], RegExp][] = [
       [elsewhere, /does not match certificate's altnames/],
       [{ ca: client.cert, ...identity }, /self-signed certificate/],
       [{ ca: own.cert }, /alert|lost|certificate required/],

@@ -15,7 +15,7 @@ import type { OnUncounted } from './send-after-answer.ts'
 import { parseServerList } from './server-list.ts'
 import { type ResolveSrv, watchSrv } from './srv-watch.ts'
 
-export interface MemcachedCountersOptions {
+interface MemcachedCountersOptions {
   /**
    * `host:port,host:port`; see `parseServerList`. Exactly one of `hostPort` and `srv` must be set and not
    * empty.

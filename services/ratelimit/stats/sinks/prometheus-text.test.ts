@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { defaultBuckets, defaultMappings, globPattern, type Mapping } from '../mapping/mapping.ts'
 import { createStats } from '../stats.ts'
-import { createExposition, type Exposition, type ExpositionOptions } from './prometheus-text.ts'
+import { createExposition, type Exposition } from './prometheus-text.ts'
 import { readExposition } from './testing/read-exposition.ts'
 
 const textOf = ({ pieces }: Exposition) => Buffer.concat(pieces).toString()
 
-function open(options: Partial<ExpositionOptions> = {}) {
+function open(options: Partial<Parameters<typeof createExposition>[0]> = {}) {
   const stats = createStats()
   const problems: string[] = []
   const expose = createExposition({

@@ -23,7 +23,7 @@ export interface Exposition {
   readonly pieces: readonly Buffer[]
 }
 
-export interface ExpositionOptions {
+interface ExpositionOptions {
   readonly stats: Stats
   readonly mappings: readonly Mapping[]
   /** Labels of every metric; a mapping's label with the same name takes precedence. */

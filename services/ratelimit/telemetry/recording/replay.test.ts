@@ -16,7 +16,7 @@ import { createPartCipher, readPart, takePart } from './call-parts.ts'
 import { CallRecording } from './call-recording.ts'
 import { MergedCalls, type ReplayedCalls } from './merged-calls.ts'
 import { replay } from './replay.ts'
-import { type CountedHits, RuleHits, type RuleHitsEstimate } from './rule-hits.ts'
+import { RuleHits, type RuleHitsEstimate } from './rule-hits.ts'
 
 const numRuns = Number(process.env['FC_RUNS'] ?? 100)
 const settings = {
@@ -292,7 +292,9 @@ test('a rule that names all values has one key, whose hits are those of all', as
   const rules = new RuleHits(0)
   const entries = parseEntries('path=/pay')
   for (const configuredKey of ['shop.path_/pay', 'shop.path']) {
-    const limit = { configuredKey, unitSeconds: 60, requestsPerUnit: 1 } as CountedHits['limit']
+    const limit = { configuredKey, unitSeconds: 60, requestsPerUnit: 1 } as Parameters<
+      RuleHits['add']
+    >[0]['limit']
     rules.add({ limit, baseKey: 'baseKey', domain: 'shop', entries, nowMs: 60_000, hits: 10, refused: 4 })
   }
   const [any, one] = rules.all(1 / 4)

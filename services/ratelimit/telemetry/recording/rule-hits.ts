@@ -16,7 +16,7 @@ export interface RuleHitsEstimate {
 }
 
 /** The hits of one call that one limit has counted. */
-export interface CountedHits {
+interface CountedHits {
   readonly limit: Limit<LimitStats>
   /** The key of the limit's counter, without the window. */
   readonly baseKey: string
