@@ -9,13 +9,12 @@ import type { ConfigProblem } from './rules/model.ts'
 import { formatProblem } from './rules/problems.ts'
 import { validateParsed } from './rules/yaml/parse-yaml.ts'
 
-/** The result of checking a folder of configuration files. */
 export interface CheckedFolder {
   readonly files: number
   readonly domains: number
   /**
-   * All problems of all files, each with the path of its file. A service that finds one in a folder keeps its
-   * active configuration.
+   * All problems, each with the path of its file. A service that finds one in a folder keeps its
+   * configuration.
    */
   readonly problems: readonly ConfigProblem[]
   readonly warnings: readonly ConfigProblem[]
@@ -76,7 +75,6 @@ settings that are probably unintended are reported as warnings.`,
 /** The flags of envoyproxy/ratelimit follow Go's conventions: one dash or two, with `_` in the names. */
 const referenceFlag = /^--?(config[_-]dir|merge[_-]domain[_-]configs)(=.*)?$/s
 
-/** @throws UsageError for invalid arguments */
 export function parseConfigCheckArgs(args: readonly string[]): { folder: string; merge: boolean } {
   const rewritten = args.map(arg => {
     const [, flag, value = ''] = referenceFlag.exec(arg) ?? []

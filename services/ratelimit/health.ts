@@ -9,10 +9,7 @@ interface HealthOptions {
   readonly withConfig: boolean
 }
 
-/**
- * Creates the health of the process: healthy while the counters and the process are, and the configuration
- * has a domain if `withConfig` requires one.
- */
+/** Healthy while the counters and the process are, and there is a domain if `withConfig` requires one. */
 export function createRateLimitHealth({ counters, configuration, withConfig }: HealthOptions): ServiceHealth {
   const health = new ServiceHealth(isServing => {
     if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`

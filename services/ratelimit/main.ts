@@ -8,10 +8,7 @@ import { startSupervisor } from './workers/supervisor.ts'
 import { createWorkerLink } from './workers/worker-link.ts'
 import { findWorkerProblems, toWorkerSettings } from './workers/worker-settings.ts'
 
-/**
- * The index of this worker; undefined in a process that is no worker. The supervisor starts a worker with
- * `main.ts worker <index>`.
- */
+/** Undefined in a process that is no worker. A worker is started with `main.ts worker <index>`. */
 const workerIndex = process.argv[2] === 'worker' ? Number(process.argv[3]) : undefined
 
 await runService({

@@ -21,14 +21,10 @@ interface SinkEnvironment {
   /** The environment of the process. The settings of each mogrifier are read from it. */
   readonly env: Readonly<Record<string, string | undefined>>
   readonly random: () => number
-  /**
-   * Updates the statistics before each flush or scrape; left out where they are always current. It must not
-   * reject.
-   */
+  /** Updates the statistics before each flush or scrape, if that is necessary. Must not reject. */
   readonly refresh?: () => Promise<void>
   /** The pages for probes on the port of the metrics. */
   readonly probe: PrometheusServerOptions['probe']
-  /** Writes lines of the log sink. */
   write(text: string): void
 }
 

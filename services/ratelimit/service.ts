@@ -48,10 +48,7 @@ const backendWarningMs = 1000
 const traceFlushTimeoutMs = 3_000
 
 interface Service {
-  /**
-   * Makes the service unhealthy at once. After DRAIN_DELAY, the service accepts no more calls, and running
-   * calls end.
-   */
+  /** Unhealthy at once; after DRAIN_DELAY no more calls are accepted, and running ones end. */
   stop(): Promise<void>
 }
 
@@ -167,10 +164,7 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
   return { counters, configuration, backendHealth, slot, limiter, health }
 }
 
-/**
- * Starts the reports to the operator, which exist only with a feed. The generated messages are imported only
- * if needed.
- */
+/** Only with a feed. The generated messages are imported only if they are needed. */
 async function startReports(
   settings: Settings,
   connection: FeedConnection | undefined,

@@ -8,10 +8,7 @@ import { redisCompatibilitySettings, redisSettings } from './settings/redis-sett
 import { serverSettings } from './settings/server-settings.ts'
 import { reportSettings, statisticsSettings } from './settings/statistics-settings.ts'
 
-/**
- * Every setting of the rate limit service. The aliases of a setting are the names that envoyproxy/ratelimit
- * has for it.
- */
+/** The aliases of a setting are the names that envoyproxy/ratelimit has for it. */
 export const settings = settingsTable({
   ...configurationSettings,
   ...serverSettings,

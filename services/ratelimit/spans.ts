@@ -9,10 +9,7 @@ import type { DecisionRequest, DescriptorRequest } from './limiter/decision.ts'
  * are children of its span.
  */
 
-/**
- * Starts the span of a call, from its request to its decision. Returns undefined when the call is not
- * sampled.
- */
+/** The span of a call, from its request to its decision; undefined when it is not sampled. */
 export function startDecision(
   tracing: Tracing,
   request: DecisionRequest,
@@ -24,12 +21,10 @@ export function startDecision(
   }))
 }
 
-/** Starts the span of the JSON answer, after the decision. */
 export function startJsonAnswer(decision: Span): Span {
   return decision.child('NewJsonHandler Remaining Execution')
 }
 
-/** Starts the span in which the hits of one call are counted. */
 export type StartCounting = (decision: Span, batch: readonly Hit[]) => Span
 
 /** The attributes are numbers of hits. */

@@ -49,7 +49,6 @@ export async function waitUntilReady(options: StartupOptions): Promise<void> {
   clearTimeout(warning)
 }
 
-/** Returns what the service waits for; the empty text when it is ready. */
 function waitReason({ configuration, counters, forceStart, backendFailureMode }: StartupOptions): string {
   if (!forceStart && configuration.rules() === undefined) return 'waits for its configuration'
   if (counters.healthy || backendFailureMode !== 'error') return ''

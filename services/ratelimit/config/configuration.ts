@@ -10,9 +10,7 @@ import type { Stats } from '../stats/stats.ts'
 import { type CompiledChanges, readInThread } from './read-in-thread.ts'
 import { type KnownPart, type Reading, readChanges } from './reading.ts'
 
-/**
- * The active configuration. Feeds load it, the limiter reads it; each call uses one configuration as a whole.
- */
+/** The active configuration. Feeds load it, the limiter reads it; each call uses one as a whole. */
 export interface Configuration {
   /** Returns the active rules; undefined until the first load that succeeded. */
   rules(): RuleSet<LimitStats> | undefined
@@ -39,8 +37,8 @@ export interface ConfigurationOptions {
   readonly mergeDomainConfigs: boolean
   readonly spelling: FieldSpelling
   /**
-   * Resolves with the reason why this process cannot enforce the features, or with the empty string. In one
-   * load, it is called once for each set of features. If left out, features are not checked.
+   * Resolves with the reason why this process cannot enforce the features, or the empty string. Called once
+   * for each set of features in a load; features are not checked if left out.
    */
   readonly findObstacle?: (features: readonly Feature[]) => Promise<string>
   /** Changes of more bytes than this are read in a thread. Defaults to `maxInlineBytes`. */
@@ -53,10 +51,7 @@ export interface ConfigurationOptions {
  */
 const maxInlineBytes = { files: 16 * 1024, response: 64 * 1024 } as const
 
-/**
- * At most this many problems and this many warnings of one load are logged. Of further problems, only the
- * number is logged; further warnings are dropped.
- */
+/** At most this many problems and this many warnings of one load are logged. */
 const maxLoggedProblems = 20
 
 export function createConfiguration(options: ConfigurationOptions): Configuration {
@@ -65,15 +60,11 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   const failures = options.stats.counter('ratelimit.service.config_load_error')
   const listeners: (() => void)[] = []
   let rules: RuleSet<LimitStats> | undefined
-  /** The parts of the active configuration. */
   let inForce: readonly KnownPart[] = []
   /** The content hashes of the active files, by fingerprint. */
   let fingerprints: ReadonlyMap<string, string> = new Map()
 
-  /**
-   * Logs problems with the texts of envoyproxy/ratelimit, because operators search their logs for these
-   * texts.
-   */
+  /** Logs the texts of envoyproxy/ratelimit, because operators search their logs for them. */
   function reject(problems: readonly ConfigProblem[]): void {
     failures.value += 1
     for (const problem of problems.slice(0, maxLoggedProblems)) {
@@ -152,7 +143,6 @@ async function findObstacles(
   return problems
 }
 
-/** Opens the tables of changed domains; the other domains stay as they are. */
 function openDomains(
   { parts, tables }: CompiledChanges,
   before: RuleSet<LimitStats>['domains'] | undefined,

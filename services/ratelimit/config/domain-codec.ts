@@ -123,10 +123,7 @@ function fromPolicy(message: PolicyMessage): RateLimitPolicy {
   }
 }
 
-/**
- * Returns the unit on the wire. Throws for a unit that validation rejects: it would be sent as "unknown",
- * which every pod rejects.
- */
+/** Throws for a unit that validation rejects: sent as "unknown", every pod would reject it. */
 function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
   const known = parseUnit(unit)
   if (known !== undefined) return RateLimitUnit[known.toUpperCase() as Uppercase<Unit>]
@@ -160,9 +157,7 @@ type WireValue<F extends RuleField> = F extends { readonly kind: 'choice' }
 
 type Values = Readonly<Record<string, unknown>>
 
-/**
- * A field with its names in memory and on the wire. The names are made once, not for each of 100,000 rules.
- */
+/** The names of a field in memory and on the wire, made once and not for each of 100,000 rules. */
 interface WireField {
   readonly name: string
   readonly wire: string
@@ -251,10 +246,7 @@ function sortValue(value: Json): MutableJson {
 /** The first field number of Tollway's own fields in the messages of envoyproxy/ratelimit. */
 const firstOwnField = 1000
 
-/**
- * Throws for an unknown field with this number or a higher one. Such a field may change the limit, so this
- * version must not ignore it.
- */
+/** Throws for an unknown field from this number on: it may change the limit, so it must not be ignored. */
 function rejectUnknown({ $typeName, $unknown = [] }: Message, firstNumber = firstOwnField): void {
   const field = $unknown.find(({ no }) => no >= firstNumber)
   if (field === undefined) return

@@ -18,10 +18,7 @@ interface FileFeedOptions {
    * ConfigMap publishes its files. If false, each change of a file causes a reload.
    */
   readonly watchRoot: boolean
-  /**
-   * The polling interval. Polling finds changes that cause no event, such as one in a subfolder or behind a
-   * link.
-   */
+  /** Polling finds changes that cause no event, such as one in a subfolder or behind a link. */
   readonly pollMs?: number
   readonly configuration: Configuration
   /** Loads are counted under the names of envoyproxy/ratelimit, `runtime.load_attempts` and so on. */
@@ -52,8 +49,8 @@ export function createFileFeed(options: FileFeedOptions): ConfigFeed {
   const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
 
   /**
-   * Starts a load if the files differ from those of the last load or, with `watchRoot`, if the links do. Does
-   * nothing during a load.
+   * Starts a load, unless one runs, if the files (with `watchRoot`, the links) differ from those of the last
+   * one.
    */
   function check(): void {
     const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())
@@ -106,10 +103,7 @@ function stateOfFiles({ files, problems }: FoundFiles): string {
   return [...files.map(file => file.fingerprint), ...problems.map(({ source }) => source)].join('\n')
 }
 
-/**
- * Returns a text that changes when the root is linked anew, even to the same folder, and when a link below it
- * changes.
- */
+/** Returns a text that changes when the root, or a link below it, is linked anew, even to the same folder. */
 function stateOfLinks(root: string, folder: string): string {
   const parts = [
     () => linkIdentity(root),
@@ -139,8 +133,7 @@ function createLoadStats(stats: Pick<Stats, 'counter' | 'gauge'>) {
   stats.gauge('runtime.num_values', () => files)
   return {
     /**
-     * Counts a load. As in envoyproxy/ratelimit, a load fails if a file or folder cannot be read, but not if
-     * a file is invalid.
+     * As in envoyproxy/ratelimit, an unreadable file or folder fails a load, but an invalid file does not.
      */
     count(found: FoundFiles): void {
       attempts.value += 1

@@ -2,7 +2,6 @@ import { type BigIntStats, readdirSync, realpathSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ConfigProblem } from '../rules/model.ts'
 
-/** A configuration file in the folder. */
 export interface FoundFile {
   readonly path: string
   /** The path below the folder, usually with dots for slashes. Problems name the file by it. */
@@ -17,7 +16,6 @@ export interface FoundFiles {
   readonly files: readonly FoundFile[]
   /** The files and folders that cannot be read: a configuration without them would be incomplete. */
   readonly problems: readonly ConfigProblem[]
-  /** A warning for each file that is not YAML. */
   readonly warnings: readonly ConfigProblem[]
 }
 

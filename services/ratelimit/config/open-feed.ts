@@ -43,9 +43,7 @@ export async function openFeed(
   return openXdsFeed(settings, subscribe(configuration), log)
 }
 
-/**
- * Returns the subscription to rate limit configurations, which loads each response into the configuration.
- */
+/** Returns the subscription that loads each response into the configuration. */
 export function subscribe({ load }: Pick<Configuration, 'load'>): Subscription {
   return {
     typeUrl: rateLimitTypeUrl,

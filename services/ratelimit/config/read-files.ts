@@ -61,10 +61,7 @@ function toRejectedPart({ key }: FoundFile): ReadingPart {
   }
 }
 
-/**
- * Reads and parses files. `problems` and `warnings` are those of finding the files; the problems of each file
- * are in `parsed`.
- */
+/** `problems` and `warnings` are those of finding the files; the problems of each file are in `parsed`. */
 export function readFiles(found: FoundFiles): {
   readonly parsed: readonly ParsedYaml[]
   readonly problems: readonly ConfigProblem[]

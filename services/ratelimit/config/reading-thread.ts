@@ -4,16 +4,10 @@ import { compileDomain } from '../rules/compile-domain.ts'
 import type { ReadingResult, ThreadTask } from './read-in-thread.ts'
 import { readChanges } from './reading.ts'
 
-/**
- * This module is the thread of `readInThread`. It posts a `ReadingResult`, and then the table of each domain
- * that changed.
- */
+/** The thread of `readInThread`: posts a `ReadingResult`, and then the table of each changed domain. */
 const { reading, options } = workerData as ThreadTask
 
-/**
- * The niceness that this thread adds to its own, so that decisions have priority on a shared core. The thread
- * still gets a quarter of a busy core.
- */
+/** Added to the niceness, so that decisions have priority; the thread still gets a quarter of a busy core. */
 const nicer = 5
 const maxNice = 19
 

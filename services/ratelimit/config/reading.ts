@@ -3,7 +3,6 @@ import type { ConfigProblem, RateLimitDomain } from '../rules/model.ts'
 import { type ValidateOptions, validateDomains } from '../rules/validate.ts'
 import type { FoundFiles } from './find-files.ts'
 
-/** The resources of one response. */
 export interface Resources {
   readonly typeUrl: string
   readonly resources: readonly { readonly typeUrl: string; readonly value: Uint8Array }[]
@@ -11,15 +10,10 @@ export interface Resources {
   readonly hashes: readonly string[]
 }
 
-/**
- * A whole configuration before it is read, from files or a response. It is plain data, which can be sent to
- * another thread.
- */
+/** A whole configuration before it is read, as plain data that can be sent to another thread. */
 export type Reading = ({ readonly from: 'files' } & FoundFiles) | ({ readonly from: 'response' } & Resources)
 
-/**
- * A reading divided into its files or resources, with the problems and warnings that belong to none of them.
- */
+/** A reading divided into parts, with the problems and warnings that belong to none of them. */
 export interface OpenReading {
   readonly parts: readonly ReadingPart[]
   readonly problems: readonly ConfigProblem[]
@@ -52,7 +46,6 @@ export function decodePart(part: ReadingPart): DecodedPart {
   return orProblem(part, () => part.read().decode())
 }
 
-/** Runs the work; an error becomes a problem of the part. */
 function orProblem<T>(
   { source }: ReadingPart,
   work: () => T,
@@ -70,7 +63,6 @@ export interface KnownPart {
   readonly domain: string
 }
 
-/** The differences between a reading and the active configuration. */
 export interface ReadingChanges {
   readonly problems: readonly ConfigProblem[]
   readonly warnings: readonly ConfigProblem[]
@@ -81,13 +73,10 @@ export interface ReadingChanges {
 }
 
 export interface ReadOptions extends ValidateOptions {
-  /** The parts of the active configuration. */
   readonly inForce: readonly KnownPart[]
   /** The hash of each file's content, in order; undefined where it is not known. Empty for a response. */
   readonly fileHashes: readonly (string | undefined)[]
-  /**
-   * If the changes have more bytes than this, they are not read, and `readChanges` resolves with undefined.
-   */
+  /** Changes of more bytes are not read, and `readChanges` resolves with undefined. */
   readonly maxBytes: number
 }
 
@@ -149,9 +138,7 @@ async function openReading(
   return (await import('./read-resources.ts')).openResources(reading)
 }
 
-/**
- * Returns the joined content hashes of each domain's parts, in order. Equal texts mean equal configurations.
- */
+/** Returns the joined hashes of each domain's parts. Equal texts mean equal configurations. */
 function hashDomains(parts: readonly KnownPart[]): ReadonlyMap<string, string> {
   const contents = new Map<string, string>()
   for (const { hash, domain } of parts) contents.set(domain, `${contents.get(domain) ?? ''} ${hash}`)
@@ -175,8 +162,7 @@ function countBytes(parts: readonly ReadingPart[]): number {
 type Identified = KnownPart & { readonly decoded?: DecodedPart }
 
 /**
- * Returns the hash and the domain of a part. A part of the active configuration is not decoded, since its
- * domain is known.
+ * Returns the hash and the domain of a part, which is decoded only if it is not in the active configuration.
  */
 function identify(
   part: ReadingPart,

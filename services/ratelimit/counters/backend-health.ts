@@ -11,8 +11,8 @@ function createProbes(cacheKeyPrefix: string): readonly Hit[] {
 }
 
 /**
- * Sends one probe. Rejects with the reason when the backend has no connection, does not answer in time, or
- * answers with an error.
+ * Sends one probe. Rejects with the reason when the backend has no connection or does not answer well in
+ * time.
  */
 export async function probeBackend(
   counters: Pick<Counters, 'add' | 'healthy' | 'problem'>,
@@ -109,9 +109,7 @@ export class BackendHealth implements Pick<Counters, 'healthy' | 'problem' | 'on
 }
 
 export const errorWatchLimits = {
-  /**
-   * The problem is reported when at least this many calls have failed in a row, over at least `failingMs`.
-   */
+  /** The problem is reported when this many calls have failed in a row, over at least `failingMs`. */
   failures: 10,
   /** The least time between the first and the last of these failed calls. */
   failingMs: 3_000,
@@ -137,13 +135,11 @@ export class ErrorWatch {
     this.#clock = clock
   }
 
-  /** Records a call that was counted. */
   succeeded(): void {
     this.#failures = 0
     if (this.problem !== '') this.#change('')
   }
 
-  /** Records a call that was not counted. */
   failed({ message }: Error): void {
     this.#lastMs = this.#clock.monotonicMs()
     if (this.#failures === 0) this.#firstMs = this.#lastMs

@@ -40,13 +40,10 @@ export interface Counters {
    * no channels.
    */
   openChannel?(name: string, listener: ChannelListener): Channel | undefined
-  /**
-   * Whether the backend answers. False until its first answer; always true for a backend within the process.
-   */
+  /** False until the backend's first answer; always true for a backend within the process. */
   readonly healthy: boolean
   /** Why the backend is unhealthy, in a few words and without secrets; empty when it is healthy. */
   readonly problem: string
-  /** Called after each change of `healthy`. */
   onHealth(listener: (healthy: boolean) => void): void
   /** Closes the connections. Running and later calls of `add` are rejected. */
   close(): Promise<void>
@@ -85,29 +82,20 @@ export interface Hit {
    * longer unit keeps the counter for that unit's seconds from then on.
    */
   readonly expirySeconds: number
-  /**
-   * How much longer the backend may keep the counter, in whole seconds, so that counters do not all expire at
-   * once. Defaults to 0.
-   */
+  /** How many whole seconds longer the counter may be kept, so that not all expire at once. Defaults to 0. */
   readonly jitterSeconds?: number
-  /**
-   * The value above which the counter is over its limit. Only backends that stop counting over the limit
-   * (`stopWhenOver`) read it.
-   */
+  /** Read only by backends that stop counting over the limit (`stopWhenOver`). */
   readonly limit: number
   /** True for a limit per second, which may have a separate backend. */
   readonly perSecond?: boolean
 }
 
-/** The reason why calls are rejected after `close`. */
 export const closedText = 'the counters are closed'
 
 /** The largest value that a counter reports. Every limit is below it. */
 export const maxCount = Number.MAX_SAFE_INTEGER
 
-/**
- * The backend failed. Callers receive the message, as from envoyproxy/ratelimit, so it contains no secret.
- */
+/** The backend failed. Callers receive the message, so it contains no secret. */
 export class CountersError extends ExpectedError {
   override readonly name = 'CountersError'
 }

@@ -5,8 +5,8 @@ export interface Expiring {
 }
 
 /**
- * A new key removes up to this many expired values. Above one, so that expired values are removed faster than
- * any flood of new keys can add them.
+ * A new key removes up to this many expired values: above one, or a flood of new keys would outrun the
+ * removal.
  */
 const sweptPerNewKey = 8
 
@@ -20,10 +20,7 @@ const sweptPerNewKey = 8
 export class ExpiringTable<Value extends Expiring> {
   readonly #maxKeys: number
   readonly #values = new Map<string, Value>()
-  /**
-   * The keys by second. Each key occurs once: at its expiry, or at an earlier second if its expiry was
-   * changed since.
-   */
+  /** The keys by second, each once: at its expiry, or earlier if the expiry was changed since. */
   readonly #keysBySecond = new Map<number, string[]>()
   /** The seconds that have keys, the latest first, so that the soonest is popped. */
   readonly #seconds: number[] = []
@@ -43,10 +40,7 @@ export class ExpiringTable<Value extends Expiring> {
     return value !== undefined && value.expiresAt > nowSeconds ? value : undefined
   }
 
-  /**
-   * Sets the value of the key. A new key first removes some expired values, and evicts values if there is no
-   * room.
-   */
+  /** A new key first removes some expired values, and evicts values if there is no room. */
   set(key: string, value: Value, nowSeconds: number): void {
     if (!this.#values.has(key)) {
       this.#makeRoom(nowSeconds)
@@ -72,8 +66,7 @@ export class ExpiringTable<Value extends Expiring> {
   }
 
   /**
-   * Takes the key that was added last to the soonest second and deletes its value, or adds the key to its
-   * later second if its expiry was changed.
+   * Deletes the newest key of the soonest second, or moves it to its later second if its expiry was changed.
    */
   #drop(): void {
     const second = this.#soonest()

@@ -6,10 +6,7 @@ import { type Counters, CountersError, closedText, type Hit, maxCount } from './
 import { type Expiring, ExpiringTable } from './expiring-table.ts'
 
 interface MemoryCountersOptions {
-  /**
-   * Only `monotonicMs` is used: a counter lives for a duration, which a step of the wall clock must not
-   * change.
-   */
+  /** Only `monotonicMs` is used: a step of the wall clock must not change how long a counter lives. */
   readonly clock: Clock
   /** At most this many counters are kept at once. At least 1. */
   readonly maxKeys?: number
@@ -31,9 +28,7 @@ const defaultMaxKeys = 1_000_000
 interface Counter extends Expiring {
   count: number
   expiresAt: number
-  /**
-   * The longest `expirySeconds` of the counter's hits so far: a hit with a longer one prolongs the counter.
-   */
+  /** The longest `expirySeconds` of the hits so far; a hit with a longer one prolongs the counter. */
   expirySeconds: number
 }
 

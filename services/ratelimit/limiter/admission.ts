@@ -10,21 +10,14 @@ import { decide, nearLimitThreshold } from './decide.ts'
 import { countHits, type DecisionRequest, type DescriptorDecision } from './decision.ts'
 import type { DescriptorMatch, Matches } from './match-request.ts'
 
-/**
- * Limits that admit a call together: those of one descriptor, or those of all descriptors with
- * `allOrNothing`.
- */
+/** Limits that admit a call together: of one descriptor, or with `allOrNothing` of all. */
 interface Admission {
   readonly checks: readonly LimitCheck[]
-  /** The limit of each check. */
   readonly limits: readonly Limit<LimitStats>[]
-  /** For each check, the index of its descriptor in the request. */
   readonly descriptorIndexes: readonly number[]
 }
 
-/**
- * What the counters are asked for a call: hits that they only add, and admissions about which they decide.
- */
+/** What the counters are asked for a call: to add hits, and to decide about admissions. */
 export interface CallChecks {
   /**
    * One for each match without an admission (see `needsAdmission`), in the order of the descriptors. Its
@@ -134,16 +127,12 @@ function hashKey(baseKey: string): string {
   return hash('sha256', baseKey, 'base64url').slice(0, tagLength)
 }
 
-/**
- * The decision for a descriptor with an admission, and how it counts in the decision for the whole request.
- */
+/** A descriptor's decision by admission, and how it counts in the decision for the request. */
 export interface AdmittedDescriptor {
   readonly status: DescriptorDecision
-  /** Whether one of the limits is a quota. */
   readonly quota: boolean
   /** Whether the call was rejected, and only by quotas. */
   readonly overByQuota: boolean
-  /** The verdict of each limit of the descriptor. */
   readonly verdicts: readonly Verdict[]
   /** Whether headers leave out the limit in `status`, because the limit has `headers: false`. */
   readonly hidden: boolean
@@ -152,7 +141,6 @@ export interface AdmittedDescriptor {
 interface RecordOptions {
   readonly nowSeconds: number
   readonly nearLimitRatio: number
-  /** Whether every limit is treated as a quota. */
   readonly quotaMode: boolean
 }
 
@@ -189,7 +177,7 @@ interface Verdict {
   readonly outcome: LimitOutcome
   /** Undefined if the limit would never admit the call. */
   readonly resetSeconds: number | undefined
-  /** Whether the limit would reject the same call if the caller sent it again at once after a rejection. */
+  /** Whether the limit would reject the same call sent again at once after a rejection. */
   readonly delays: boolean
   /** Whether the call gives hits back to the limit, which then does not vote on the call. */
   readonly givesBack: boolean

@@ -13,35 +13,23 @@ import { buildDynamicMetadata } from './dynamic-metadata.ts'
 import type { Matches } from './match-request.ts'
 import { type ResponseHeaderNames, toIetfHeaders, toLimitHeaders } from './response-headers.ts'
 
-/** What answers contain besides the decision. */
 export interface AnswerOptions {
-  /**
-   * The names of the headers that envoyproxy/ratelimit adds to answers. If left out, answers do not have
-   * these headers.
-   */
+  /** The names of the headers of envoyproxy/ratelimit; answers have none of them when left out. */
   readonly headerNames?: ResponseHeaderNames | undefined
   /** Whether answers have the headers of the IETF draft; false when left out. */
   readonly ietfHeaders?: boolean
   /** Whether a rejection has a body that names the limits; false when left out. */
   readonly problemDetails?: boolean
-  /**
-   * Whether each answer has dynamic metadata about the request and the rules that matched; see
-   * `buildDynamicMetadata`.
-   */
+  /** Whether answers have dynamic metadata; see `buildDynamicMetadata`. */
   readonly dynamicMetadata: boolean
-  /** Whether every limit is treated as a quota. */
   readonly quotaMode: boolean
 }
 
-/** A call that has been decided. */
 interface DecidedCall {
   readonly request: DecisionRequest
   readonly matches: Matches
   readonly nowSeconds: number
-  /**
-   * The decisions for the descriptors with an admission (see `needsAdmission`), by the index of the
-   * descriptor.
-   */
+  /** The decisions by admission (see `needsAdmission`), by the index of the descriptor. */
   readonly admitted: ReadonlyMap<number, AdmittedDescriptor>
 }
 
@@ -50,7 +38,6 @@ export function hasExtras(options: AnswerOptions): boolean {
   return options.headerNames !== undefined || options.dynamicMetadata || listsLimits(options)
 }
 
-/** Returns the headers, the body and the metadata of the answer to a call. */
 export function answerExtras(
   call: DecidedCall,
   decision: RateLimitDecision,
@@ -113,19 +100,13 @@ export interface ListedLimit {
   readonly resetSeconds: number | undefined
   /** Whether the call exceeded the limit. False for a limit in shadow mode. */
   readonly over: boolean
-  /**
-   * Whether the limit would reject the same call if the caller sent it again at once. False for a limit in
-   * shadow mode.
-   */
+  /** Whether the limit would reject the same call sent again at once. False in shadow mode. */
   readonly delays: boolean
   /** Whether answers may mention the limit; false for a limit with `headers: false`. */
   readonly shown: boolean
 }
 
-/**
- * Returns the name of a limit in answers. A limit without a name is called by its index among the limits of
- * the call.
- */
+/** A limit without a name is called by its index among the limits of the call. */
 export function toLabel({ name }: ListedLimit, index: number): string {
   return name === '' ? `${index}` : name
 }

@@ -10,9 +10,7 @@ import type { OverLimitCache } from './over-limit-cache.ts'
  */
 export type FailureMode = 'error' | 'allow' | 'deny' | 'local'
 
-/**
- * Stands for the value of a counter that the local cache knows to be over its limit. Larger than any limit.
- */
+/** The value of a counter that the local cache knows to be over its limit; larger than any limit. */
 export const overLimitCached = Number.POSITIVE_INFINITY
 
 /** Counts hits. It skips the backend for keys that are cached as over, and applies the failure mode. */
@@ -24,10 +22,7 @@ export interface Counting {
    * @param nowSeconds Unix time in whole seconds
    */
   add(batch: readonly Hit[], nowSeconds: number): readonly number[] | Promise<readonly number[]>
-  /**
-   * Has the contract of `Counters.admit`, but answers cached rejections without the backend, and applies the
-   * failure mode.
-   */
+  /** Like `Counters.admit`, with cached rejections and the failure mode. */
   admit(
     checks: readonly LimitCheck[],
     nowMs: number,
@@ -38,10 +33,7 @@ export interface CountingOptions {
   readonly counters: Pick<Counters, 'add' | 'admit'>
   /** The cache of keys that are over their limit; none when left out. */
   readonly cache?: OverLimitCache | undefined
-  /**
-   * Whether a call only reads its other keys, and does not count them, if the cache knows one key to be over
-   * its limit.
-   */
+  /** Whether a call only reads its other keys if the cache knows one key to be over its limit. */
   readonly stopWhenOver: boolean
   readonly mode: FailureMode
   /** The counters of this process, used only in the mode `local`. */
@@ -50,7 +42,6 @@ export interface CountingOptions {
   readonly localShare: number
   /** Called once for each call whose hits the backend counted asynchronously. */
   readonly onSuccess: () => void
-  /** Called once for each call whose hits could not be counted. */
   readonly onFailure: (error: Error) => void
   /** Called with the keys of counters to which hits were given back, if there is a cache. */
   readonly onGivenBack?: (keys: readonly string[]) => void
@@ -109,19 +100,12 @@ export function createCounting(options: CountingOptions): Counting {
 
 type Answers<Value> = readonly Value[] | Promise<readonly Value[]>
 
-/**
- * The differences between adding hits and admitting a call. A list of values has one value for each item, in
- * order.
- */
+/** What differs between adding hits and admitting a call. Values are in the order of the items. */
 interface CountingOperation<Item, Value> {
   ask(items: readonly Item[]): Answers<Value>
-  /** Caches the items that are over their limit according to the values. */
   cacheOver(cache: OverLimitCache, items: readonly Item[], values: readonly Value[], nowSeconds: number): void
-  /** Returns the value of the failure mode `allow`. */
   allowed(item: Item): Value
-  /** Returns the value of the failure mode `deny`. */
   denied(item: Item): Value
-  /** Returns the values of the failure mode `local`. */
   locally(items: readonly Item[]): Answers<Value>
 }
 
@@ -206,10 +190,7 @@ function cacheCounts(
   }
 }
 
-/**
- * Returns the cached rejection of a call; undefined if there is none. Only calls with a single limit are
- * cached.
- */
+/** Returns the cached rejection of a call with a single limit; undefined if there is none. */
 function cachedRejection(
   cache: OverLimitCache | undefined,
   checks: readonly LimitCheck[],
@@ -251,10 +232,7 @@ function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: nu
   return hits <= 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
-/**
- * Returns the check with the part of the limit that this process may admit, rounded down but at least 1. A
- * limit of 0 stays 0.
- */
+/** The part of the limit that this process may admit: rounded down, at least 1, and 0 for a limit of 0. */
 function takeShare(check: LimitCheck, share: number): LimitCheck {
   const part = (number: number) => (number === 0 ? 0 : Math.max(1, Math.floor(number * share)))
   return { ...check, limit: part(check.limit), burst: part(check.burst) }

@@ -43,16 +43,12 @@ export function nearLimitThreshold(limit: number, ratio: number): number {
   return Math.floor(Math.fround(Math.fround(limit) * Math.fround(ratio)))
 }
 
-/**
- * Returns how many hits of a descriptor over its limit were admitted only because of the rule's shadow mode.
- */
+/** Returns the hits over the limit that only the rule's shadow mode admitted. */
 export function shadowedHits(limit: number, hits: number, after: number): number {
   return Math.max(0, after - hits) >= limit ? hits : after - limit
 }
 
-/**
- * How many descriptors of a request are quotas or over their limit. Unlimited descriptors are not counted.
- */
+/** How many descriptors are quotas or over their limit; unlimited ones are not counted. */
 export interface Votes {
   /** Descriptors over their limit that are not quotas. */
   over: number
@@ -60,10 +56,7 @@ export interface Votes {
   quotasOver: number
 }
 
-/**
- * Returns whether the request is over its limit: any descriptor that is not a quota is over, or there are
- * quotas and all of them are over.
- */
+/** Over if any descriptor that is not a quota is, or if there are quotas and all of them are. */
 export function isOverall({ over, quotas, quotasOver }: Readonly<Votes>): boolean {
   return over > 0 || (quotas > 0 && quotasOver === quotas)
 }

@@ -4,13 +4,9 @@ import type { DescriptorEntry, Match } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 
-/**
- * A request may have at most this many descriptors and entries together. A megabyte could contain half a
- * million.
- */
+/** The descriptors and entries of a request together; a megabyte could contain half a million. */
 export const maxParts = 10_000
 
-/** A rate limit call, independent of its protocol. */
 export interface DecisionRequest {
   readonly domain: string
   readonly descriptors: readonly DescriptorRequest[]
@@ -24,10 +20,7 @@ export interface DescriptorRequest {
   readonly hitsAddend?: number | undefined
   /** Whether the hits are given back instead of counted. */
   readonly givesBack?: boolean | undefined
-  /**
-   * The limit that the caller sent, instead of the configured one. `unit` is undefined if the caller sent no
-   * known unit.
-   */
+  /** The caller's own limit, instead of a configured one; without a known unit, `unit` is undefined. */
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
 }
 
@@ -72,7 +65,6 @@ export interface DescriptorDecision {
   }
 }
 
-/** The decision for a descriptor without a limit. */
 export const noLimit: DescriptorDecision = { over: false, remaining: 0 }
 
 /** The error of a call that cannot be answered. `invalid` is true if the request is at fault. */

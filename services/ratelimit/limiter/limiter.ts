@@ -48,7 +48,6 @@ export interface LimiterOptions extends AnswerOptions {
   readonly stats: Stats
   readonly limitStats: LimitStatsTable
   readonly clock: Clock
-  /** Returns a random number, uniform in [0, 1). */
   readonly random: () => number
   readonly cacheKeyPrefix: string
   readonly expirationJitterMaxSeconds: number
@@ -76,7 +75,6 @@ interface Call {
 
 const nothingAdmitted: ReadonlyMap<number, AdmittedDescriptor> = new Map()
 
-/** Decides calls by the active rules. */
 export class RuleLimiter implements Limiter {
   readonly #options: LimiterOptions
   readonly #observation: ObserverSlot
@@ -142,10 +140,7 @@ export class RuleLimiter implements Limiter {
     return values.then(later => this.#answer(call, later), this.#fail)
   }
 
-  /**
-   * Asks the counters for the admissions while the hits are counted, and builds the decision when both are
-   * there.
-   */
+  /** Asks for the admissions while the hits are counted, and builds the decision from both. */
   #answerAdmitted(
     call: Call,
     values: readonly number[] | Promise<readonly number[]>,
@@ -280,10 +275,7 @@ function isSettled(
   return !(outcomes instanceof Promise)
 }
 
-/**
- * Counts a descriptor in the decision for the request. A descriptor that only quotas reject counts as a
- * quota.
- */
+/** A descriptor that only quotas reject counts as a quota. */
 function vote(votes: Votes, over: boolean, quota: boolean, overByQuota: boolean): void {
   if (quota) votes.quotas += 1
   if (overByQuota) votes.quotasOver += 1

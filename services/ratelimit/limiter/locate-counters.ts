@@ -25,10 +25,7 @@ export interface LocatedCounter {
   readonly resetSeconds: number
 }
 
-/**
- * Finds the counters of one descriptor at this moment. Returns undefined for a domain without a
- * configuration. It changes no statistics.
- */
+/** Finds the counters of one descriptor now; undefined for an unknown domain. Changes no statistics. */
 export function locateCounters(
   rules: RuleSet<LimitStats> | undefined,
   domain: string,

@@ -4,13 +4,9 @@ import { findReplacedNames } from '../rules/replaces.ts'
 import type { LimitStats, LimitStatsTable } from '../stats/limit-stats.ts'
 import { type DecisionRequest, type DescriptorRequest, RequestError } from './decision.ts'
 
-/**
- * The match of a descriptor; undefined if no limit matches, or if the limit of another descriptor replaces
- * it.
- */
+/** Undefined if no limit matches, or if the limit of another descriptor replaces it. */
 export type DescriptorMatch = Match<LimitStats> | undefined
 
-/** The match of each descriptor of a request. */
 export type Matches = readonly DescriptorMatch[]
 
 /**

@@ -7,7 +7,6 @@ import { createCounting, type FailureMode } from './counting.ts'
 import { type Limiter, type LimiterOptions, RuleLimiter } from './limiter.ts'
 import { OverLimitCache } from './over-limit-cache.ts'
 
-/** The settings of decisions, as `settings.ts` parses them. */
 export interface LimiterSettings
   extends Pick<
     LimiterOptions,
@@ -52,7 +51,6 @@ export interface OpenedLimiter extends Limiter {
 /** The end of the name of the channel for keys whose counters were changed; `CACHE_KEY_PREFIX` begins it. */
 const changesChannel = 'tollway-changed-counters'
 
-/** Opens the limiter that the settings ask for, with these counters. */
 export function openLimiter(
   settings: LimiterSettings,
   { counters, errors, ...parts }: LimiterParts,

@@ -9,10 +9,7 @@ interface OverLimitCacheCounts {
   /** Keys that were looked up after they had expired. */
   readonly expiredCount: number
   readonly overwriteCount: number
-  /**
-   * The mean of the Unix times at which the entries were added or moved to the newer generation; 0 without
-   * entries.
-   */
+  /** The mean Unix time at which entries were added or moved to the newer generation; 0 without entries. */
   readonly averageAccessTime: number
 }
 
@@ -60,7 +57,6 @@ export class OverLimitCache {
     this.#maxGenerationBytes = Math.max(minBytes, maxBytes) / 2
   }
 
-  /** Returns whether the key is known to be over its limit. */
   has(key: string, nowSeconds: number): boolean {
     return this.until(key, nowSeconds) !== undefined
   }

@@ -70,11 +70,9 @@ type ProbePages = (path: string, query: URLSearchParams) => ProbeAnswer | undefi
 
 /** The problems that probes report; each text is empty when there is none. */
 export interface ProbedProblems {
-  /** Returns the reason why the process is unhealthy. */
   problem(): string
   /** Like `problem`, except that a shutdown is no problem until the ports for calls close. */
   acceptProblem(): string
-  /** Returns the cause of a failure of the backend. */
   backendProblem(): string
 }
 

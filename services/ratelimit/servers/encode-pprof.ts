@@ -1,7 +1,6 @@
 import { gzipSync } from 'node:zlib'
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 
-/** A function on the stack of a sample. */
 export interface StackFrame {
   readonly functionName: string
   /** The URL of the file with the function; empty for functions of the engine. */

@@ -23,10 +23,7 @@ const requestLimits = {
   requestTimeout: 40_000,
   connectionsCheckingInterval: 1_000,
 }
-/**
- * A connection without traffic is closed after `stalledTimeoutMs` while a request runs, and after
- * `idleTimeoutMs` between two requests.
- */
+/** A connection without traffic is closed after this time: while a request runs, or between requests. */
 const stalledTimeoutMs = 30_000
 const idleTimeoutMs = 75_000
 const maxConnections = 65_536
@@ -37,10 +34,7 @@ const maxConnections = 65_536
 const drainNoticeMs = 200
 
 interface HttpServerOptions {
-  /**
-   * Limits the memory of unfinished requests. A request for which no memory is left gets 503. Other servers
-   * may share the budget.
-   */
+  /** Limits the memory of unfinished requests, perhaps of several servers; a request beyond gets 503. */
   readonly memory?: MemoryBudget
   readonly limiter: Limiter
   readonly clock: Pick<Clock, 'monotonicMs'>
@@ -158,10 +152,7 @@ function readBody(
   request.on('error', () => {})
 }
 
-/**
- * Returns the function that answers requests. A decision that the limiter makes synchronously is answered
- * synchronously.
- */
+/** A synchronous decision of the limiter is answered synchronously. */
 function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: HttpServerOptions) {
   function timed(request: IncomingMessage, body: Buffer): Answer | Promise<Answer> {
     const startedMs = clock.monotonicMs()
@@ -195,9 +186,7 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: 
     return decision instanceof Promise ? decision.then(answer, reject) : answer(decision)
   }
 
-  /**
-   * Returns the answer to a call that was rejected, and rethrows any other error, which is an internal one.
-   */
+  /** Answers a rejected call, and rethrows any other error, which is an internal one. */
   function reject(error: unknown): Answer {
     if (!(error instanceof RequestError || error instanceof CountersError)) throw error
     onRejected?.(error.message)

@@ -26,7 +26,6 @@ const kinds: Readonly<Record<string, string>> = {
   n: 'null',
 }
 
-/** The known fields of an object. */
 interface Fields<Name extends string> {
   readonly spellings: readonly Spelling<Name>[]
   readonly allowed: string
@@ -83,13 +82,11 @@ export class JsonReader {
     if (this.#asciiText === undefined && this.#isAt(0, byteOrderMark)) this.#at = byteOrderMark.length
   }
 
-  /** Begins an object; `nextField` returns its fields. */
   beginObject(): void {
     if (this.#next() !== openingBrace) throw this.wrongValue('an object')
     this.#begin()
   }
 
-  /** Begins a list; `nextItem` moves to its items. */
   beginList(): void {
     if (this.#next() !== openingBracket) throw this.wrongValue('a list')
     this.#begin()
@@ -122,7 +119,6 @@ export class JsonReader {
     return true
   }
 
-  /** Skips a null; returns whether there was one. */
   skipNull(): boolean {
     return this.#skipWord(nullOctets)
   }
@@ -154,7 +150,6 @@ export class JsonReader {
     return Number(text)
   }
 
-  /** Throws unless the text ends here. */
   end(): void {
     if (this.#next() !== -1) throw this.#notJson('the end')
   }
@@ -167,7 +162,6 @@ export class JsonReader {
     return this.wrong(kinds[String.fromCharCode(octet)] ?? number, allowed)
   }
 
-  /** Returns the error for the name or the value that was read last. */
   wrong(found: string, allowed: string): RequestError {
     const path = this.#pathText() || 'the request'
     return new RequestError(`${path}: ${found} was found, ${allowed} is allowed`, true)
@@ -187,10 +181,7 @@ export class JsonReader {
     this.#depth += 1
   }
 
-  /**
-   * Returns the field whose name comes next, if it is written without escapes. Compares bytes, and creates no
-   * string.
-   */
+  /** Finds the next name if it is written without escapes. Compares bytes, and creates no string. */
   #plainName<Name extends string>({ spellings }: Fields<Name>): Spelling<Name> | undefined {
     for (const spelling of spellings) {
       if (!this.#isAt(this.#at, spelling.octets)) continue
@@ -208,9 +199,7 @@ export class JsonReader {
     return true
   }
 
-  /**
-   * Returns the field whose name comes next, which may be written with escapes. Throws for an unknown name.
-   */
+  /** Finds the next name, which may have escapes. Throws for an unknown name. */
   #escapedName<Name extends string>({ spellings, allowed }: Fields<Name>): Spelling<Name> {
     const text = this.#string()
     const known = spellings.find(({ spelling }) => spelling === text)
@@ -219,10 +208,7 @@ export class JsonReader {
     throw this.wrong('an unknown field', allowed)
   }
 
-  /**
-   * Returns whether the object or list has another member. Skips the comma before the member, or the closing
-   * bracket.
-   */
+  /** Returns whether there is another member. Skips the comma before it, or the closing bracket. */
   #hasNext(closing: number): boolean {
     const code = this.#next()
     const isFresh = this.#isFresh

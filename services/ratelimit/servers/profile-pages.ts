@@ -4,7 +4,6 @@ import { getHeapSnapshot } from 'node:v8'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { sendPage } from '@tollway/chassis/net/page.ts'
 
-/** A page of the debug server. */
 export interface DebugPage {
   readonly help: string
   show(query: URLSearchParams, response: ServerResponse): void

@@ -8,10 +8,7 @@ import { Buffer } from 'node:buffer'
  */
 const wholeTextBytes = 1024
 
-/**
- * Groups, a deprecated encoding, can be nested at most this many levels deep, counted with the messages
- * around them.
- */
+/** The nesting of groups, a deprecated encoding, counted with the messages around them. */
 const maxDepth = 100
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -22,7 +19,6 @@ const strictUtf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
  * method throws for malformed bytes.
  */
 export class ProtobufReader {
-  /** The index of the next byte. */
   at = 0
   readonly #bytes: Buffer
   #wholeText: string | undefined

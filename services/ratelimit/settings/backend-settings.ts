@@ -8,7 +8,6 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** The backend of the counters, and the behaviour when it fails. */
 export const backendSettings = settingsTable({
   backendType: {
     name: 'BACKEND_TYPE',

@@ -1,7 +1,6 @@
 import { boolean, oneOf, settingsTable, text } from '@tollway/chassis/settings.ts'
 import { feedSettings } from '@tollway/xds-client/feed-settings.ts'
 
-/** The source of the configuration. */
 export const configurationSettings = settingsTable({
   configType: {
     name: 'CONFIG_TYPE',

@@ -5,7 +5,6 @@ const headerName: SettingKind<string> = {
   parse: value => (/^[!#$%&'*+.^`|~\w-]+$/.test(value) ? value : undefined),
 }
 
-/** The decisions of calls, and the contents of their answers. */
 export const decisionSettings = settingsTable({
   nearLimitRatio: {
     name: 'NEAR_LIMIT_RATIO',

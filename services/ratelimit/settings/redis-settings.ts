@@ -21,7 +21,6 @@ const redisType: SettingKind<'single' | 'sentinel' | 'cluster'> = {
 const pipelineLimitHelp =
   'The number of collected commands at which they are written early. 0 means no limit, or 50 without a window.'
 
-/** The settings of the Redis that counts all limits, and of an optional second one for limits per second. */
 export const redisSettings = settingsTable({
   redisType: {
     name: 'KVSTORE_TYPE',
@@ -205,10 +204,7 @@ export const redisSettings = settingsTable({
   },
 })
 
-/**
- * Settings of envoyproxy/ratelimit that have no effect here. They are accepted so that a Deployment can be
- * migrated unchanged.
- */
+/** Settings of envoyproxy/ratelimit without effect, accepted so that a Deployment needs no change. */
 export const redisCompatibilitySettings = settingsTable({
   redisPoolSize: {
     name: 'KVSTORE_POOL_SIZE',

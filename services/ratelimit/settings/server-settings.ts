@@ -4,7 +4,6 @@ import { grpcServerSettings } from '@tollway/grpc/server/server-settings.ts'
 
 const port = integer(0, 65_535)
 
-/** The servers, health, shutdown and the log. */
 export const serverSettings = settingsTable({
   host: { name: 'HOST', kind: text, fallback: '0.0.0.0', help: 'The address of the HTTP server.' },
   port: { name: 'PORT', kind: port, fallback: '8080', help: 'The port of the HTTP server.' },

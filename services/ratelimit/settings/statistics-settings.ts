@@ -10,10 +10,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/**
- * At least 10 ms, for the interval of a repeated task: a shorter interval could take all the time of the
- * process.
- */
+/** For the interval of a repeated task: a shorter one could take all the time of the process. */
 const atLeast10Ms = durationAtLeast(10)
 
 const booleanOrUnset: SettingKind<boolean | ''> = {
@@ -34,7 +31,6 @@ const urlPath: SettingKind<string> = {
   parse: value => (/^\/[^?#\s]*$/.test(value) ? value : undefined),
 }
 
-/** The sinks of statistics. */
 export const statisticsSettings = settingsTable({
   usePushStats: {
     name: 'USE_PUSHSTATS',
@@ -137,7 +133,6 @@ export const statisticsSettings = settingsTable({
   },
 })
 
-/** The reports of decisions to the operator. */
 export const reportSettings = settingsTable({
   reportDecisions: {
     name: 'DECISION_REPORTS',

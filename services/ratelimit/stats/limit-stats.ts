@@ -38,7 +38,6 @@ const zeros = (): LimitStats => ({
   calls: 0,
 })
 
-/** The statistics of limits by name. */
 export type LimitStatsTable = ReturnType<typeof createLimitStats>
 
 /**
@@ -47,7 +46,6 @@ export type LimitStatsTable = ReturnType<typeof createLimitStats>
  */
 interface NameLimits {
   readonly names: number
-  /** The length of all names together. */
   readonly characters: number
   readonly charactersOfOne: number
 }
@@ -70,10 +68,7 @@ export function createLimitStats(
 ) {
   const countersOf = stats.family(prefix, suffixes, zeros)
   return {
-    /**
-     * Returns the counters of a configured limit, such as `checkout.user.path_/pay`; the same object at each
-     * call.
-     */
+    /** The counters of a configured limit, such as `checkout.user.path_/pay`; always the same object. */
     attach: boundedTable(limits.configured, countersOf, () => onOverflow('configured limits')),
     /**
      * Returns the counters of a limit that is named after a request: by `detailed_metric`, by

@@ -5,7 +5,7 @@ import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
  * adds to counters and histograms that it looked up before; sinks and the page `/stats` read them.
  */
 export interface Stats {
-  /** Returns the counter with this name; the first call creates it. */
+  /** Created by the first call. */
   counter(name: string): StatCounter
   /**
    * Creates a family: the counters of many members, such as limits, each of which has the same fields. The
@@ -24,12 +24,9 @@ export interface Stats {
   ): (name: string) => Counts
   /** Registers a value that is read on demand. A second gauge with the same name replaces the first. */
   gauge(name: string, read: () => number): void
-  /** Returns the distribution of durations in milliseconds with this name; the first call creates it. */
+  /** The distribution of durations in milliseconds; created by the first call. */
   histogram(name: string): Histogram
-  /**
-   * Returns every counter and gauge, sorted by name. Only for pages that people read, since sorting takes
-   * time.
-   */
+  /** Sorted by name, which takes time: only for pages that people read. */
   entries(): readonly Stat[]
   /**
    * All series of a kind in the order of creation, for sinks. These lists only grow, so that a sink may store
@@ -93,7 +90,6 @@ export function createStats(): Stats {
   }
 }
 
-/** One member of a family, with its counters. */
 interface Member {
   readonly family: Family
   readonly name: string
@@ -143,7 +139,6 @@ class Counters implements Iterable<NamedCounter> {
     return made
   }
 
-  /** See `Stats.family`. */
   openFamily<Counts extends Record<Field, number>, Field extends string>(
     prefix: string,
     suffixes: Readonly<Record<Field, string>>,
@@ -174,7 +169,6 @@ class Counters implements Iterable<NamedCounter> {
   }
 }
 
-/** A counter of a member, as a view of one field. */
 class MemberCounter implements NamedCounter {
   readonly #member: Member
   readonly #index: number

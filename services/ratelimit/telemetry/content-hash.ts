@@ -11,10 +11,7 @@ export function startHash(): void {
   contentHash.high = 0x2f0b4a27
 }
 
-/**
- * Adds the text to the hash: FNV-1a in `low`, a second hash of the same form in `high`. Returns the text's
- * length.
- */
+/** FNV-1a in `low`, a second hash of the same form in `high`. Returns the text's length. */
 export function hashText(text: string): number {
   const { length } = text
   let { low, high } = contentHash

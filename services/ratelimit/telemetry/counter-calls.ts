@@ -97,9 +97,7 @@ function toHit({ check, perSecond }: LocatedCounter, hits: number): Hit {
   return { key, hits, grants: true, expirySeconds, limit: maxCount, perSecond }
 }
 
-/**
- * Sliding windows and token buckets have no count of hits; the value is the burst minus the remaining hits.
- */
+/** The value of a sliding window or token bucket is the burst minus the remaining hits. */
 async function callAdmitted(
   { counters }: CounterParts,
   located: readonly LocatedCounter[],

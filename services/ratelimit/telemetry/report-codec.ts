@@ -113,16 +113,10 @@ const watchKinds = {
   [Subscribe_What.WHAT_UNSPECIFIED]: undefined,
 } as const
 
-/**
- * The domain and the rule of a subscription may together have at most this many characters, which are kept
- * while it runs.
- */
+/** The characters of domain and rule together, which are kept while the subscription runs. */
 const maxWatchedChars = 65_536
 
-/**
- * Returns undefined for a kind of subscription that this version does not know, and if its names are too
- * long.
- */
+/** Undefined for an unknown kind of subscription, and if its names are too long. */
 export function toWatch(
   message: (OperatorRequest & { case: 'subscribe' })['value'],
 ): SubscriptionRequest | undefined {
@@ -131,9 +125,7 @@ export function toWatch(
   return what && { id, what, domain, rule, byRefused, maxTapped: maxTapped || Number.POSITIVE_INFINITY }
 }
 
-/**
- * Returns undefined for an action that this version does not know, and for a raise by more than `maxRaise`.
- */
+/** Undefined for an unknown action, and for a raise by more than `maxRaise`. */
 export function toAction(
   message: (OperatorRequest & { case: 'counter' })['value'],
 ): CounterAction | undefined {

@@ -18,14 +18,10 @@ import { createTotalsReport } from './rule-totals.ts'
 import { createRequestHandler, type RequestParts } from './session-requests.ts'
 
 interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
-  /** The connection of the feed, whose owner closes it. */
   readonly connection: FeedConnection
   readonly identity: ProcessIdentity
-  /** Returns why the backend fails; empty if it answers. */
   readonly backendProblem: () => string
-  /** Adds a listener that is called after each change of the rules. */
   readonly onRules: (listener: () => void) => void
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   readonly log: Log
   readonly timing?: Partial<ReportTiming>
@@ -37,16 +33,14 @@ export interface ProcessIdentity {
   readonly pod: string
   readonly namespace: string
   readonly nodeId: string
-  /** The index of this worker of `workers`; both are 0 for a process without workers. */
+  /** Both `worker`, the index, and `workers` are 0 for a process without workers. */
   readonly worker: number
   readonly workers: number
-  /** The names of the features that are switched on. */
   readonly features: readonly string[]
   readonly backend: string
 }
 
 interface ReportTiming extends FeedCallTiming {
-  /** The time between two reports of the totals. */
   readonly intervalMs: number
 }
 
@@ -167,8 +161,7 @@ interface DecisionTimesParts {
 }
 
 /**
- * Returns a function that returns the number of decisions since its last call, and quantiles of their
- * durations.
+ * Counts the decisions since the last call of the returned function, and the quantiles of their durations.
  */
 export function createDecisionTimes({ stats, jsonTimes }: DecisionTimesParts) {
   const name = 'ratelimit_server.ShouldRateLimit.response_time'

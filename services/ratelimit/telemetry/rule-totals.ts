@@ -9,7 +9,6 @@ export interface HitTotals {
   calls: number
   allowed: number
   refused: number
-  /** Hits that were allowed near the limit. */
   near: number
   /** Hits over the limit that were allowed because of the shadow mode. */
   shadow: number
@@ -17,7 +16,6 @@ export interface HitTotals {
 
 interface DomainReport {
   readonly domain: string
-  /** The number of rules with a limit. */
   readonly rules: number
   /**
    * Whether the report begins anew after a change of the configuration: rules that it does not have, and that
@@ -39,7 +37,6 @@ export function listMembers<S>(limit: Limit<S>): readonly Limit<S>[] {
   return limit.members ?? [limit]
 }
 
-/** Adds the hits of one limit of a rule since the start of the process. */
 function addLimit(sum: HitTotals, { stats }: Limit<LimitStats>, named: Set<LimitStats> | undefined): void {
   addStats(sum, stats)
   if (named === undefined) return

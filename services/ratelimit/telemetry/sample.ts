@@ -20,10 +20,7 @@ export class Sample<T> {
     this.#random = random
   }
 
-  /**
-   * Counts an item. If the item enters the sample, returns its slot, to be passed to `put`; otherwise
-   * undefined.
-   */
+  /** Counts an item. Returns its slot, for `put`, if it enters the sample. */
   offer(): number | undefined {
     this.#offered += 1
     if (this.#offered <= this.#capacity) return this.#offered - 1

@@ -13,7 +13,6 @@ import {
 import { createSubscriptions, type SubscriptionOptions } from './subscriptions.ts'
 import { createWhatIfHandler, type WhatIfParts } from './what-if-requests.ts'
 
-/** The parts of the service that the operator's requests need. */
 export interface RequestParts
   extends CounterParts,
     Omit<WhatIfParts, keyof CounterParts>,

@@ -31,14 +31,9 @@ const none = -1
 export class SpaceSaving<T> {
   readonly #capacity: number
   readonly #counters: Counter<T>[] = []
-  /** The index of the first counter of each bucket, or `none`. */
   readonly #buckets: Int32Array
-  /**
-   * The indexes of the counters, as a binary heap: the count at position i is not above those at 2i + 1 and
-   * 2i + 2.
-   */
+  /** The indexes of the counters, as a binary heap with the lowest count first. */
   readonly #heap: Int32Array
-  /** The position of each counter in the heap. */
   readonly #positions: Int32Array
 
   constructor(capacity: number) {

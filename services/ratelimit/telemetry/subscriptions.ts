@@ -8,7 +8,6 @@ import {
   type WatchReport,
 } from './watches.ts'
 
-/** At most this many subscriptions run at once. */
 const maxSubscriptions = 200
 const reportIntervalMs = 1_000
 
@@ -20,11 +19,9 @@ interface Running {
 }
 
 export interface SubscriptionOptions extends WatchParts {
-  /** Where the observer of decisions is set. */
   readonly slot: ObserverSlot
   /** An observer that is always set, also without a subscription; undefined for none. */
   readonly always: DecisionObserver | undefined
-  /** Called every second for each subscription. */
   readonly onReport: (report: WatchReport) => void
   readonly allowTap: boolean
 }

@@ -54,7 +54,6 @@ interface TappedDecision {
   readonly remaining: number
 }
 
-/** Collects the reports of one subscription. */
 export interface Watch {
   /** Observes decisions; undefined if the statistics suffice. */
   readonly observer: DecisionObserver | undefined
@@ -75,7 +74,6 @@ export interface WatchParts {
   /** All taps of all workers of the pod together report at most this many decisions in a second. */
   readonly maxTapped: number
   readonly worker: WorkerShare
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
 }
 

@@ -7,12 +7,8 @@ import { MergedCalls } from './recording/merged-calls.ts'
 import { createReplaySlices, type ReplayParts, type ReplaySettings, replay } from './recording/replay.ts'
 import { type OperatorRequest, type ProcessReport, toReplayMessage } from './report-codec.ts'
 
-/**
- * The parts of the service that a what-if needs. A what-if replays recorded calls with a proposed
- * configuration.
- */
+/** A what-if replays recorded calls with a proposed configuration. */
 export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
-  /** Undefined if calls are not recorded. */
   readonly recording: CallRecording | undefined
   readonly replaySettings: ReplaySettings
   readonly show: ShowEntries
@@ -23,10 +19,7 @@ export interface WhatIfParts extends Pick<ReplayParts, 'rules'> {
 /** The configuration of a what-if may have at most this many bytes, uncompressed. */
 const maxResourceBytes = 10 * 1024 * 1024
 const progressStep = 0.05
-/**
- * A recording is closed after this time at the latest, since an open one keeps memory. Longer than any
- * what-if of an operator takes.
- */
+/** An open recording keeps memory, so it is closed after this time, longer than any what-if takes. */
 const maxOpenMs = 150_000
 
 /** A recording that an operator has opened, with the calls of other processes that it has added. */
@@ -164,9 +157,7 @@ export function createWhatIfHandler(
     return { case: 'replay', value: { id, done: true, problem: result.problem, invalid: true } }
   }
 
-  /**
-   * Sends the answer, or the problem if there is none. For a closed recording nobody waits for the problem.
-   */
+  /** Sends the answer or its problem, for which nobody waits if the recording is closed. */
   async function answer(
     id: bigint,
     as: 'part' | 'added' | 'replay',
@@ -195,7 +186,6 @@ export function createWhatIfHandler(
       else return false
       return true
     },
-    /** Closes the recording that is open, if any. */
     close(): void {
       if (opened !== undefined) close(opened.name)
     },

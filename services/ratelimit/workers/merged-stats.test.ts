@@ -9,7 +9,11 @@ import { createSeriesDeltas } from './series-deltas.ts'
 function startWorker(into: ReturnType<MergedStats['open']>) {
   const stats = createStats()
   const pass = createSeriesDeltas(stats)
-  return { stats, report: () => into.take(JSON.parse(JSON.stringify([...pass()]))), close: () => into.close() }
+  return {
+    stats,
+    report: () => into.take(JSON.parse(JSON.stringify([...pass()]))),
+    close: () => into.close(),
+  }
 }
 
 const values = (stats: Stats) => Object.fromEntries(stats.entries().map(({ name, value }) => [name, value]))

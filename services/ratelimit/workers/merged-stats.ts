@@ -26,15 +26,11 @@ export class MergedStats {
     this.counterOf = boundedCounters(stats, maxSeries)
   }
 
-  /**
-   * Registers a new process of a worker, which reports all its series from 0. What earlier processes reported
-   * is kept.
-   */
+  /** Registers a process, which reports all series from 0; what earlier processes reported is kept. */
   open(): WorkerStats {
     return new WorkerStats(this)
   }
 
-  /** Returns the values of a gauge, by process. */
   openGauge(name: string): Map<WorkerStats, number> {
     const known = this.#gauges.get(name)
     if (known !== undefined) return known
@@ -45,7 +41,6 @@ export class MergedStats {
   }
 }
 
-/** The statistics of one process of a worker. */
 class WorkerStats {
   readonly #merged: MergedStats
   readonly #counters: StatCounter[] = []

@@ -9,13 +9,9 @@ export type FromWorker =
   /** `problem` is why the worker's backend fails; empty when it answers. */
   | { readonly type: 'backend'; readonly problem: string }
   | { readonly type: 'alive' }
-  /** The worker does not accept calls yet. */
   | { readonly type: 'waiting'; readonly reason: string }
   | { readonly type: 'statistics'; readonly deltas: readonly SeriesDelta[] }
-  /**
-   * The answer to `ask`. `text` has the rules if they were requested; requested statistics are sent before
-   * it.
-   */
+  /** The answer to `ask`: the rules as `text` if requested. Requested statistics are sent before it. */
   | { readonly type: 'answer'; readonly id: number; readonly text: string }
 
 export type FromSupervisor =

@@ -8,9 +8,7 @@ interface WorkerEvents {
   health(healthy: boolean, reason: string): void
   /** Called when the process does not accept calls yet, with the reason. */
   waiting(reason: string): void
-  /**
-   * Called when the process's backend fails, with the reason, and with an empty one when it answers again.
-   */
+  /** Called with the reason when the backend fails, and with an empty one when it answers again. */
   backend(problem: string): void
   statistics(deltas: readonly SeriesDelta[]): void
   /** Called once, when no message arrived for `ms` milliseconds. */

@@ -31,10 +31,7 @@ export function createWorkerLink(channel: Channel) {
     }
   })
   return {
-    /**
-     * Returns the health of all workers together, as last reported by the supervisor; false before its first
-     * report.
-     */
+    /** The health of all workers together; false before the supervisor's first report. */
     serviceHealthy: () => serviceHealthy,
     /** Adds a listener that is called after each change of `serviceHealthy`. */
     onServiceHealth: (listener: () => void) => void listeners.push(listener),
@@ -56,10 +53,7 @@ export function createWorkerLink(channel: Channel) {
   }
 }
 
-/**
- * Resolves when the message is sent. A failure to send is ignored: the supervisor has ended, and this process
- * will end too.
- */
+/** Ignores a failure to send: the supervisor has ended, and this process will end too. */
 function sendMessage(channel: Channel, message: FromWorker): Promise<void> {
   return new Promise(resolve => {
     if (channel.connected) channel.send?.(message, undefined, undefined, () => resolve())

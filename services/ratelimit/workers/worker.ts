@@ -21,7 +21,6 @@ interface WorkerOptions {
   readonly fork: () => ChildProcess
   readonly stats: MergedStats
   readonly clock: Clock
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   /** Called after each change of `state` or `backendProblem`. */
   readonly onChange: () => void
@@ -35,10 +34,7 @@ interface WorkerOptions {
 interface WorkerLimits {
   /** A process that sends no sign of life for this time is killed and restarted. */
   readonly heartbeat: HeartbeatTimeouts
-  /**
-   * A process that accepts calls but is not yet healthy counts as absent for this time, since its backend may
-   * connect soon.
-   */
+  /** A process that is not yet healthy counts as absent for this time: its backend may connect soon. */
   readonly settleMs: number
   /** The delay of restarts is reset after a process was healthy for this time. */
   readonly healthyForMs: number
@@ -92,9 +88,7 @@ export class Worker {
     this.#channel?.send({ type: 'whole', healthy })
   }
 
-  /**
-   * Resolves with the answer, or with the empty string when no process runs or it does not answer in time.
-   */
+  /** Resolves with the empty string when no process runs or it does not answer in time. */
   async ask(what: Question): Promise<string> {
     return (await this.#channel?.ask(what)) ?? ''
   }

@@ -40,8 +40,7 @@ export interface LimitOutcome {
   /** Whether this limit admits the call; another limit may still reject it. */
   readonly admitted: boolean
   /**
-   * The hits that the limit would admit now, after this call. If more hits than the limit are counted, their
-   * excess as a negative number.
+   * The hits that the limit would admit after this call; negative if more hits than the limit are counted.
    */
   readonly remaining: number
   /**
@@ -65,12 +64,8 @@ export interface LimitState {
   giveBack(hits: number): void
   /** Returns how many hits can be added at most while all numbers remain exact. */
   room(): number
-  /** Sets the counted hits to 0. */
   empty(): void
-  /**
-   * Returns the hits that would be admitted. If more hits than the limit are counted, their excess as a
-   * negative number.
-   */
+  /** Returns the hits that would be admitted; negative if more hits than the limit are counted. */
   remaining(): number
   /** Returns the ticks until this many hits would be admitted; undefined if they never would be. */
   wait(hits: number): number | undefined

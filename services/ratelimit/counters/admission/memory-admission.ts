@@ -62,18 +62,12 @@ export function createMemoryAdmission(
   }
 }
 
-/**
- * Multiplies or divides by one whole number: to multiply by the ticks and then divide by 1,000 would exceed
- * 2^53.
- */
+/** In one step: to multiply by the ticks and then divide by 1,000 would exceed 2^53. */
 function ticksAt(nowMs: number, ticksPerSecond: number): number {
   return Math.floor(ticksPerSecond === 1 ? nowMs / 1000 : nowMs * (ticksPerSecond / 1000))
 }
 
-/**
- * Returns the state with its start in seconds. A window begins at a whole second, so the stored start does
- * not depend on the length of a tick.
- */
+/** The stored start is in whole seconds, so that it does not depend on the length of a tick. */
 function inSeconds(windows: SlidingWindowState, { ticksPerSecond }: LimitCheck): SlidingWindowState {
   return { ...windows, start: windows.start / ticksPerSecond }
 }

@@ -116,8 +116,7 @@ function countsAt(
 }
 
 /**
- * Returns how many ticks of a window may be left at most, so that the hits of the window before it weigh no
- * more than `room`.
+ * Returns the most ticks that a window may have left for the hits of the one before to weigh at most `room`.
  */
 function findFittingRest(hits: number, room: number, windowTicks: number): number {
   return hits === 0 ? windowTicks : Math.floor((room * windowTicks) / hits)

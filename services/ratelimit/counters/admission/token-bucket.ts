@@ -82,7 +82,6 @@ export class TokenBucket implements LimitState {
     return this.#isReduced || this.#added !== 0 || this.#hasSteppedBack
   }
 
-  /** Returns the ticks until the debt is 0. */
   expiry(): number {
     return this.#limit.limit === 0 ? 0 : Math.ceil(this.#debt / this.#limit.limit)
   }

@@ -3,7 +3,7 @@ import { CountersError } from '../counters.ts'
 import type { PipelineCall, SendCalls } from './pipeline.ts'
 import { createMissingAnswer, type Send } from './send.ts'
 
-/** Calls that one run of the admission script decides, one after the other in the order of arrival. */
+/** Calls that one run of the admission script decides, in the order of arrival. */
 export interface AdmissionRun {
   /** The keys of all checks, each key once. */
   readonly keys: readonly string[]
@@ -14,17 +14,12 @@ export interface AdmissionRun {
    * of its key, the index of its limit, and its hits.
    */
   readonly calls: readonly number[]
-  /** The checks of all calls, in order. */
   readonly checks: readonly LimitCheck[]
 }
 
-/**
- * An outcome for each check of a run, in order. If one call of a run failed, each of its checks has the
- * error.
- */
+/** An outcome for each check of a run; if one call failed, each of its checks has the error. */
 export type RunOutcomes = readonly (LimitOutcome | CountersError)[]
 
-/** A run to which calls can still be added. */
 class OpenRun implements AdmissionRun {
   readonly keys: string[] = []
   readonly limits: LimitCheck[] = []
@@ -34,10 +29,7 @@ class OpenRun implements AdmissionRun {
   /** For each key, the index of its limit. */
   readonly #limitOfKey: number[] = []
 
-  /**
-   * Adds the call to the run. Returns false and adds nothing if one of its keys has another limit in this
-   * run.
-   */
+  /** Returns false and adds nothing if one of the call's keys has another limit in this run. */
   add(checks: readonly LimitCheck[]): boolean {
     if (!checks.every(check => this.#isAlike(check))) return false
     this.calls.push(checks.length)
@@ -129,10 +121,7 @@ function collectOutcomes(
   return outcomes
 }
 
-/**
- * Adds the call to the last run of its slot, or to a new run. Returns the run's index and the index of the
- * call's first outcome in it.
- */
+/** Adds the call to the last run of its slot, or to a new one. `from` is the index of its first outcome. */
 function addToRun(
   runs: OpenRun[],
   lastRuns: Map<number, number>,

@@ -36,7 +36,6 @@ export interface PipelineCall<Item = Hit> {
  */
 type AnswerOf<Value = number> = (index: number, from: number) => readonly Value[] | CountersError
 
-/** A call of `add` that waits for its values. */
 interface PendingAdd<Item, Value> extends TimedCall, PipelineCall<Item> {
   readonly resolve: (values: readonly Value[]) => void
 }
@@ -202,7 +201,6 @@ class Deadlines {
     while (this.#oldest?.settled) this.#forgetOldest()
   }
 
-  /** Rejects all calls that still wait, and stops the timer. */
   rejectAll(problem: string): void {
     clearTimeout(this.#timer)
     for (this.forgetSettled(); this.#oldest !== undefined; this.forgetSettled()) reject(this.#oldest, problem)

@@ -10,10 +10,7 @@ export type Send<Item, Answer> = (
   asking?: boolean,
 ) => void
 
-/**
- * Called with the answers in the order of the items. If the answers of the last items are missing, `problem`
- * is the reason, and their callers receive it.
- */
+/** The answers are in the order of the items; `problem` is the reason if the last ones are missing. */
 export type OnAnswers<Answer> = (
   answers: readonly (Answer | CountersError)[],
   problem: string | undefined,

@@ -11,17 +11,14 @@ export interface Increment {
   /** The counter is kept for at least `expirySeconds`, and for up to `jitterSeconds` more. */
   readonly expirySeconds: number
   readonly jitterSeconds: number
-  /** What this process remembers about the key. */
   readonly touched: TouchedKey
 }
 
 /** A counter's exact value after an increment. */
 export type Count = number | bigint
 
-/** The hits of one write, summed into increments. */
 interface Sums {
   readonly increments: readonly Increment[]
-  /** The index of each hit's increment. */
   readonly incrementIndexes: readonly number[]
   /** For each hit, the sum of the hits in its increment up to and including it. */
   readonly throughs: readonly number[]

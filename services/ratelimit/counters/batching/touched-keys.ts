@@ -44,9 +44,7 @@ export class TouchedKeys {
     this.#hash = hash
   }
 
-  /**
-   * Returns the state of the key. A key that is not remembered is inserted, as one whose expiry was not sent.
-   */
+  /** Returns the state of the key; inserts a key that is not remembered, as one whose expiry was not sent. */
   of(key: string): TouchedKey {
     const hash = this.#hash
     hash.of(key)
@@ -71,10 +69,7 @@ class Generations {
     this.#maxPerGeneration = maxPerGeneration
   }
 
-  /**
-   * Returns the slot of the key in the newer table. Inserts the key if it is not there, with the expiry from
-   * the older table.
-   */
+  /** Returns the key's slot in the newer table; inserts the key with its expiry from the older table. */
   findOrInsert(low: number, high: number): number {
     const found = this.newer.find(low, high)
     if (found !== -1) return found
@@ -92,10 +87,7 @@ class Generations {
   }
 }
 
-/**
- * The state of one key. Its slot is looked up again when the key is no longer at that slot of the newer
- * table.
- */
+/** The state of one key. Its slot is looked up again when the newer table has another key there. */
 class HashedKey implements TouchedKey {
   readonly #generations: Generations
   readonly #low: number

@@ -4,7 +4,6 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 export type BusyPollMode = 'auto' | 'off'
 
 interface BusyPollOptions {
-  /** Defaults to `auto`. */
   readonly mode?: BusyPollMode | undefined
   /** Returns true when no request awaits an answer any more. */
   readonly isOver: () => boolean
@@ -14,8 +13,8 @@ interface BusyPollOptions {
 }
 
 /**
- * A write of more requests than this is not polled for. It carries many calls, for which sleeping is cheaper:
- * calls that arrive meanwhile share the next write.
+ * A larger write is not polled for: sleeping is cheaper, since calls that arrive meanwhile share the next
+ * write.
  */
 const fewRequests = 4
 /**
@@ -28,14 +27,11 @@ export const maxGapMs = 1
 /** A poll ends without an answer after this time. */
 export const maxPollMs = 0.1
 /**
- * After a poll of n milliseconds, the next one starts at the earliest this many times n later, so that
- * polling takes at most a third of a core.
+ * After a poll of n ms, the next starts this many times n later, so that polling takes at most a third of a
+ * core.
  */
 export const cooldownFactor = 2
-/**
- * The cooldown after a poll that ended without an answer. It doubles with each further such poll, up to
- * `maxCooldownMs`.
- */
+/** The cooldown after a poll without an answer; it doubles with each further one, up to `maxCooldownMs`. */
 export const initialCooldownMs = 10
 export const maxCooldownMs = 1000
 

@@ -32,10 +32,7 @@ export interface SocketOptions {
 interface SocketEvents {
   /** Called when the connection is established, with TLS after the handshake. */
   onConnect(): void
-  /**
-   * Reads the first `bytes` bytes of the chunk, whose memory the next read reuses. Returns whether to read
-   * on.
-   */
+  /** Reads the first `bytes` bytes of the chunk, which the next read reuses. Returns whether to read on. */
   onData(bytes: number, chunk: Buffer): boolean
   /**
    * Called with the error's text when the connection failed, and without a text when it ended. Called at
@@ -44,10 +41,7 @@ interface SocketEvents {
   onLost(text: string | undefined): void
 }
 
-/**
- * Keepalive probes start after this idle time, so that the kernel detects a dead connection before a call
- * uses it.
- */
+/** The kernel probes an idle connection after this time, to detect a dead one before a call uses it. */
 const keepAliveDelayMs = 15_000
 
 /**
@@ -98,7 +92,6 @@ function secureSettings(tls: TlsOptions, endpoint: ServerEndpoint): ConnectionOp
   }
 }
 
-/** Returns the error's text; undefined if it has none. */
 function describeNetworkError(error: Error): string | undefined {
   // A host name with several addresses yields an AggregateError without a text; the first of its errors, one
   // for each address, has one.

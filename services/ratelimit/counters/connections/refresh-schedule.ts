@@ -11,9 +11,7 @@ interface RefreshOptions {
   readonly urgentMs: number
   /** The delays that start with `urgentMs` grow to this one. Defaults to `urgentMs`. */
   readonly maxUrgentMs?: number
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
-  /** Defaults to the system's clock. */
   readonly clock?: Clock
 }
 

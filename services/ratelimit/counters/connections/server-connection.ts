@@ -25,10 +25,7 @@ export interface SessionEvents {
 export interface ServerConnectionOptions {
   /** The delays between attempts to connect; reset after a success. */
   readonly backoff: Backoff
-  /**
-   * Opened when the server is silent while replies are due, and closed when it sends again or the session
-   * ends.
-   */
+  /** Open while the server is silent although replies are due. */
   readonly breaker?: CircuitBreaker
 }
 
@@ -72,10 +69,7 @@ export abstract class ServerConnection<Session extends ServerSession> {
     this.session?.end(reason)
   }
 
-  /**
-   * Closes the connection for good; requests without a reply fail with the reason. Resolves when the socket
-   * is closed.
-   */
+  /** Closes for good; requests without a reply fail with the reason. Resolves when the socket is closed. */
   async close(): Promise<void> {
     if (!this.#closed) {
       this.#closed = true
@@ -96,7 +90,6 @@ export abstract class ServerConnection<Session extends ServerSession> {
     return this.#closed
   }
 
-  /** Opens a session at once. */
   protected connect(): void {
     this.session = this.open({
       onServing: () => {

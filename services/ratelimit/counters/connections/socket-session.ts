@@ -8,18 +8,13 @@ import { describeLoss, type ServerSession, type SessionEvents } from './server-c
 export interface ServerProtocol<Reply> {
   /** `Redis` or `memcached`, for messages. */
   readonly server: string
-  /** The size of the receive buffer. */
   readonly receiveBytes: number
-  /**
-   * True if the greeting has a time limit of its own, which restarts when bytes arrive; false if connecting
-   * and greeting share one limit.
-   */
+  /** Whether the greeting has a time limit of its own, restarted by bytes, or shares that of connecting. */
   readonly timesGreeting: boolean
   /** The parser's `push` returns a description of malformed bytes, or undefined. */
   createParser(onReply: (reply: Reply) => void): {
     push(chunk: Buffer, length: number): string | undefined
   }
-  /** Returns the text of an error reply; undefined for any other reply. */
   errorOf(reply: Reply): string | undefined
   /** Returns whether, after this reply, later replies can no longer be matched with their requests. */
   isOutOfStep(reply: Reply): boolean
@@ -35,13 +30,10 @@ export interface SocketSessionOptions extends SocketOptions {
   /** `onSilence` is called when replies are due and the server has sent nothing for this time. */
   readonly silenceMs: number
   readonly clock: Clock
-  /** Whether the event loop polls for replies that are expected soon. */
   readonly busyPoll?: BusyPollMode | undefined
 }
 
-/**
- * One connection to one server, from connect to close. Subclasses encode the requests and greet the server.
- */
+/** One connection to one server; subclasses encode the requests and greet the server. */
 export abstract class SocketSession<Reply> implements ServerSession {
   readonly closed: Promise<void>
   readonly #protocol: ServerProtocol<Reply>
@@ -100,8 +92,8 @@ export abstract class SocketSession<Reply> implements ServerSession {
   protected abstract greet(): void
 
   /**
-   * Returns the error with which the server rejected the greeting, if it has; `end` reports that error
-   * instead of its own reason.
+   * Returns the error with which the server rejected the greeting; `end` reports it instead of its own
+   * reason.
    */
   protected rejection(): string | undefined {
     return undefined
@@ -219,17 +211,13 @@ class ReplyQueue<Reply> {
 
 interface StallWatchOptions {
   readonly clock: Clock
-  /** Returns whether a reply is due. */
   readonly isWaiting: () => boolean
   /** The time without progress after which `onSilence` is called; read at each check. */
   readonly silenceMs: () => number
-  /** Called once after `silenceMs` without progress. */
   readonly onSilence: (silenceMs: number) => void
-  /** Called after `onSilence` at the next progress. */
   readonly onResume: () => void
   /** The longest time without progress; read at each check. */
   readonly timeoutMs: () => number
-  /** Called after `timeoutMs` without progress; the watch stops then. */
   readonly onStall: (timeoutMs: number) => void
 }
 

@@ -1,7 +1,6 @@
 import type { BackendStats } from '../backend-stats.ts'
 import { isMemcachedError, isValueReply, type MemcachedReply } from './reply-parser.ts'
 
-/** Counts the replies of memcached by their result. */
 export type CallStats = ReturnType<typeof createCallStats>
 
 /**

@@ -13,7 +13,6 @@ import { isMemcachedError, isValueReply, type MemcachedReply, MemcachedReplyPars
 
 type ConnectionOptions = SocketSessionOptions & Required<ServerConnectionOptions>
 
-/** A connection to one memcached, which reconnects after each loss until it is closed. */
 export class MemcachedConnection extends ServerConnection<MemcachedSession> {
   readonly #options: ConnectionOptions
   readonly #listeners: (() => void)[] = []
@@ -70,10 +69,7 @@ const memcached: ServerProtocol<MemcachedReply> = {
   notServing: (_, timeoutMs) => `memcached did not answer for the first time within ${timeoutMs} ms`,
 }
 
-/**
- * One connection to one memcached. Its greeting reads a key, because an open port does not prove that
- * memcached serves.
- */
+/** Greets by reading a key, because an open port does not prove that memcached serves. */
 class MemcachedSession extends SocketSession<MemcachedReply> {
   constructor(options: SocketSessionOptions, events: SessionEvents) {
     super(memcached, options, events)

@@ -16,10 +16,7 @@ import { parseServerList } from './server-list.ts'
 import { type ResolveSrv, watchSrv } from './srv-watch.ts'
 
 interface MemcachedCountersOptions {
-  /**
-   * `host:port,host:port`; see `parseServerList`. Exactly one of `hostPort` and `srv` must be set and not
-   * empty.
-   */
+  /** See `parseServerList`. Exactly one of `hostPort` and `srv` must be set and not empty. */
   readonly hostPort?: string | readonly string[]
   /** The name of an SRV record, `_service._proto.name`, that lists the servers. */
   readonly srv?: string
@@ -39,13 +36,11 @@ interface MemcachedCountersOptions {
   readonly countAfterAnswer?: boolean
   /** Called once for each write of counts that failed after the answer. */
   readonly onUncounted?: OnUncounted
-  /** The timeout of an `add`. */
   readonly deadlineMs?: number
   /** A connection is closed when the server has not answered for the first time within this time. */
   readonly connectTimeoutMs?: number
   /** A connection is closed when replies are due and the server has sent nothing for this time. */
   readonly stallTimeoutMs?: number
-  /** Whether the event loop polls for replies that are expected soon. */
   readonly busyPoll?: BusyPollMode
   /** At most this many hits of one server are collected or await an answer. */
   readonly maxHitsInFlight?: number
@@ -55,12 +50,8 @@ interface MemcachedCountersOptions {
   readonly clock?: Clock
   /** Where the statistics of memcached's replies are kept; nowhere when left out. */
   readonly stats?: BackendStats
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
-  /**
-   * Called when a server cannot be reached at first, is lost, or is back, and when the SRV record is not
-   * found.
-   */
+  /** Called when a server is not reached at first, lost or back, and when the SRV record is not found. */
   readonly onWarning?: (message: string, fields: LogFields) => void
 }
 

@@ -14,9 +14,7 @@ export class NodeList {
   /** The nodes by address; an address that occurs twice in the list is one node. */
   #nodes = new Map<string, MemcachedNode>()
   #order: readonly MemcachedNode[] = []
-  /**
-   * The nodes of servers that are no longer in the list; each closes after the deadline of its running calls.
-   */
+  /** The nodes of removed servers; each closes after the deadline of its running calls. */
   readonly #leaving = new Map<MemcachedNode, NodeJS.Timeout>()
   /** The nodes that were reported as lost and not yet as back. */
   readonly #lost = new Set<MemcachedNode>()
@@ -33,10 +31,7 @@ export class NodeList {
     return this.#healthy
   }
 
-  /**
-   * Returns the problem of the first server that is not healthy, or why there are no servers; empty
-   * otherwise.
-   */
+  /** Returns the problem of the first unhealthy server, or why there are no servers; empty otherwise. */
   problem(): string {
     if (this.#order.length === 0) return this.#noServers
     return this.#order.find(node => !node.connection.healthy)?.problem() ?? ''
@@ -48,8 +43,7 @@ export class NodeList {
   }
 
   /**
-   * Replaces the servers. Connections to servers that remain are kept; the others are closed after the
-   * deadline of their running calls.
+   * Keeps the connections of servers that remain; closes others after the deadline of their running calls.
    */
   set(servers: readonly ServerAddress[]): void {
     const former = this.#nodes

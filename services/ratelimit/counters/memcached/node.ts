@@ -13,19 +13,14 @@ import { createAfterAnswerSender, type OnUncounted } from './send-after-answer.t
 import { createCountSender, createLargeCountSender, createReadSender } from './send-counts.ts'
 import type { ServerAddress } from './server-list.ts'
 
-/** The options that all nodes share. */
 export interface NodeOptions {
   readonly tls?: TlsOptions | (() => TlsOptions) | undefined
   readonly connectTimeoutMs: number
   readonly stallTimeoutMs: number
-  /** The timeout of an `add`, in milliseconds. */
   readonly deadlineMs: number
   /** At most this many hits of one node are collected or await an answer. */
   readonly maxHitsInFlight: number
-  /**
-   * The number of keys for each node whose counters this process remembers to have created; at least twice
-   * `maxHitsInFlight` is used.
-   */
+  /** How many created counters are remembered for each node; at least twice `maxHitsInFlight`. */
   readonly maxTouchedKeys: number
   /** Enables counting after the answer, and is called for hits that could not be counted then. */
   readonly afterAnswer?: OnUncounted | undefined
@@ -84,8 +79,7 @@ export class MemcachedNode {
   }
 
   /**
-   * Has the contract of `Counters.add`; the keys must be legal. Rejects at once while the connection is not
-   * usable.
+   * Has the contract of `Counters.add`, for legal keys. Rejects at once while the connection is not usable.
    */
   add(batch: readonly Hit[]): Promise<readonly number[]> {
     if (this.#closed || this.connection.usable) return this.#pipeline.add(batch)

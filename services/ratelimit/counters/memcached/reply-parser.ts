@@ -8,9 +8,7 @@ export type MemcachedReply = Count | Word | ValueReply | ErrorReply
 
 type Word = 'STORED' | 'NOT_STORED' | 'TOUCHED' | 'NOT_FOUND'
 
-/**
- * The result of `get` of one key. The value is 0 if the key is missing, and undefined if it is not a number.
- */
+/** The result of `get` of one key: 0 if the key is missing, undefined if the value is not a number. */
 interface ValueReply {
   readonly value: Count | undefined
 }
@@ -30,9 +28,7 @@ export function isMemcachedError(reply: MemcachedReply | undefined): reply is Er
 
 /** The longest line that is accepted, such as an error or the line before a value. */
 const maxLineBytes = 2_048
-/**
- * The largest value that is accepted: memcached's default limit. Only the first digits of a value are kept.
- */
+/** Memcached's default limit. Only the first digits of a value are kept. */
 const maxValueBytes = 1_048_576
 /** The number of digits of 2^64-1, the largest value of a counter. */
 const maxDigits = 20
@@ -46,12 +42,9 @@ const lineFeed = 0x0a
  */
 export class MemcachedReplyParser {
   readonly #onReply: (reply: MemcachedReply) => void
-  /** The beginning of an incomplete line. */
   readonly #store = Buffer.allocUnsafeSlow(maxLineBytes)
   #stored = 0
-  /**
-   * The bytes of the current value that have not arrived, including the CR LF behind it; 0 outside a value.
-   */
+  /** The missing bytes of the current value, including the CR LF behind it; 0 outside a value. */
   #valueBytes = 0
   /** The first characters of the current value; undefined once END has arrived behind it. */
   #value: string | undefined
@@ -76,7 +69,6 @@ export class MemcachedReplyParser {
     return this.#problem
   }
 
-  /** Records the problem, unless an earlier one is recorded. */
   #reject(problem: string): void {
     this.#problem ??= problem
   }

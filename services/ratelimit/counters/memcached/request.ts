@@ -44,19 +44,14 @@ const surelyShort = Math.floor(maxKeyBytes / 3)
 /** Matches a non-empty text without spaces and control characters, the bytes 0x00 to 0x20 and 0x7f. */
 const legalCharacters = /^[!-~\u0080-\uffff]+$/
 
-/**
- * Memcached cannot store the key: the caller is at fault, not the backend. The text is the one that
- * envoyproxy/ratelimit returns.
- */
+/** The caller is at fault, not the backend. The text is that of envoyproxy/ratelimit. */
 export class MalformedKeyError extends CountersError {
   constructor() {
     super('malformed: key is too long or contains invalid characters')
   }
 }
 
-/**
- * Returns whether memcached accepts the key: at most 250 bytes, with neither spaces nor control characters.
- */
+/** At most 250 bytes, with neither spaces nor control characters. */
 export function isLegalKey(key: string): boolean {
   if (key.length > maxKeyBytes || !legalCharacters.test(key)) return false
   return key.length <= surelyShort || Buffer.byteLength(key) <= maxKeyBytes

@@ -161,9 +161,7 @@ function hasOnlyExpected(answers: readonly (Answer | undefined)[]): answers is r
   return !answers.includes(undefined)
 }
 
-/**
- * Discards all replies and reconnects: after an unexpected reply, replies cannot be matched with requests.
- */
+/** Reconnects: after an unexpected reply, replies cannot be matched with requests. */
 function discardReplies(
   connection: MemcachedConnection,
   onAnswers: (answers: readonly Answer[], problem: string) => void,
@@ -195,10 +193,7 @@ export function createLargeCountSender(look: SendCounts, count: SendCounts): Sen
   }
 }
 
-/**
- * Returns the counters' values by key. A counter that could not be read is taken to be 0: it cannot be
- * incremented either.
- */
+/** The values by key. A counter that could not be read counts as 0: it cannot be incremented either. */
 function collectValues(
   large: readonly Increment[],
   looked: readonly (Count | CountersError)[],

@@ -1,13 +1,11 @@
 import { crc32 } from 'node:zlib'
 import type { ServerEndpoint } from '../connections/connect-socket.ts'
 
-/** The address of a memcached server, and its text in the list. */
 export interface ServerAddress {
   readonly text: string
   readonly endpoint: ServerEndpoint
 }
 
-/** A list may have at most this many servers. */
 export const maxServers = 1_000
 
 const form = 'a list of host:port, such as memcached-0:11211,memcached-1:11211, or the paths of unix sockets'

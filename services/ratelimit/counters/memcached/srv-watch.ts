@@ -11,7 +11,6 @@ export type ResolveSrv = (
 interface SrvWatchOptions {
   /** The name of the record, `_service._proto.name`. */
   readonly name: string
-  /** Defaults to the system's resolver. */
   readonly resolve?: ResolveSrv | undefined
   /** The interval of lookups in milliseconds; with 0, lookups end after the first success. */
   readonly refreshMs: number
@@ -22,7 +21,6 @@ interface SrvWatchOptions {
    * servers that were last found stay in use.
    */
   readonly onProblem: (problem: string) => void
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
   readonly clock: Clock
 }

@@ -1,4 +1,3 @@
-/** The address of Redis, and the login of each connection. */
 export type RedisAddress = { readonly login: RedisLogin } & (
   | { readonly type: 'single'; readonly endpoint: RedisEndpoint; readonly secure: boolean }
   | { readonly type: 'sentinel'; readonly master: string; readonly sentinels: readonly NodeAddress[] }
@@ -56,10 +55,7 @@ export function parseRedisAddress(text: RedisAddressText): RedisAddress {
   throw new Error(`Unrecognized redis type ${text.type}`)
 }
 
-/**
- * Parses `password`, or `user:password` divided at the first colon, as envoyproxy/ratelimit does. The empty
- * text is no login.
- */
+/** Divides `user:password` at the first colon, as envoyproxy/ratelimit does. An empty text is no login. */
 export function parseLogin(auth: string): RedisLogin {
   if (auth === '') return {}
   const colon = auth.indexOf(':')

@@ -14,11 +14,8 @@ import { createScriptSender } from './send-scripts.ts'
 import { stopWhenOverScript } from './stop-when-over-script.ts'
 
 interface RedisNodeOptions {
-  /**
-   * Returns why calls are rejected while the connection is not usable. Defaults to the connection's problem.
-   */
+  /** Why calls are rejected while the connection is not usable. Defaults to its problem. */
   readonly problem?: () => string
-  /** Called with the text of each error reply. */
   readonly onErrorReply?: (text: string) => void
   /** Returns the slot of a key. Present in a cluster, where all keys of a script must be in one slot. */
   readonly findSlot?: (key: string) => number
@@ -26,9 +23,7 @@ interface RedisNodeOptions {
   readonly follow?: Follow
 }
 
-/** The limits and delays of the calls of one connection. */
 interface RedisLimits {
-  /** The timeout of each call, in milliseconds. */
   readonly deadlineMs: number
   /** How long commands are collected before they are written; 0 for one turn of the event loop. */
   readonly windowMs: number

@@ -32,7 +32,6 @@ export interface RedisCountersOptions {
    * the steps are not seen.
    */
   readonly stopWhenOver?: boolean
-  /** The timeout of an `add`. */
   readonly deadlineMs?: number
   /** How long commands are collected before they are written; 0 for one turn of the event loop. */
   readonly pipelineWindowMs?: number
@@ -43,8 +42,7 @@ export interface RedisCountersOptions {
   /** The number of keys for each connection for which this process remembers that it set the expiry. */
   readonly maxTouchedKeys?: number
   /**
-   * A connection is closed when it is not established within this time, and when replies are due and Redis
-   * has sent nothing for this time.
+   * A connection is closed when it is not established, or replies are due and none arrives, for this time.
    */
   readonly stallTimeoutMs?: number
   /** How often the slots of a healthy cluster are refreshed. */
@@ -57,12 +55,8 @@ export interface RedisCountersOptions {
   readonly stats?: BackendStats
   /** The pool's name in the statistics, as in envoyproxy/ratelimit. */
   readonly pool?: 'redis_pool' | 'redis_per_second_pool'
-  /** Returns random numbers, uniform in [0, 1). */
   readonly random: () => number
-  /**
-   * Called once when the server's settings may evict counters, and whenever a circuit breaker opens or
-   * closes.
-   */
+  /** Called once if Redis may evict counters, and when a circuit breaker opens or closes. */
   readonly onWarning?: (message: string, fields: LogFields) => void
 }
 
@@ -75,7 +69,6 @@ export interface RedisCounters extends Counters {
 
 export type RedisSetup = ReturnType<typeof createRedisSetup>
 
-/** Returns what all connections of one set of counters share. */
 export function createRedisSetup(options: RedisCountersOptions, address: RedisAddress) {
   const { random, clock = systemClock, onWarning = () => {} } = options
   const { deadlineMs = 100, stats = unreadStats, pool = 'redis_pool' } = options
@@ -114,7 +107,6 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
   }
 
   return {
-    /** The options of a session with a Redis that has counters. */
     session,
     /** The options of `session` that do not depend on the login, for sessions with the sentinels. */
     transport,

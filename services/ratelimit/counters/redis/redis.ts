@@ -68,7 +68,6 @@ function createSentinelCounters(
   return new SingleRedisCounters(setup, node, watch)
 }
 
-/** Counters in one Redis. */
 class SingleRedisCounters implements RedisCounters {
   readonly #node: RedisNode
   readonly #stopWhenOver: boolean

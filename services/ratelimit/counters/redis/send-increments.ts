@@ -45,7 +45,6 @@ export function createIncrementSender(
     requests.integer(touched.expirySentSeconds)
   }
 
-  /** Returns whether an EXPIRE was written with the increment. */
   function writeIncrement(increment: Increment, asking: boolean): boolean {
     const { key, by, touched, expirySeconds } = increment
     begin(by === 0 ? get : incrby, key, asking)
@@ -57,8 +56,7 @@ export function createIncrementSender(
   }
 
   /**
-   * Sends EXPIRE again for keys that were new to Redis although this process had set their expiry: they were
-   * evicted or flushed, or had expired.
+   * For keys that were new to Redis although this process had set their expiry: evicted, flushed or expired.
    */
   function sendExpiries(increments: readonly Increment[], asking: boolean): void {
     if (increments.length === 0) return

@@ -6,10 +6,8 @@ import { isArrayReply, isErrorReply, type RedisReply } from './resp/reply-parser
 import { type RedisSessionOptions, sendCommand } from './resp/session.ts'
 
 interface SentinelWatchOptions {
-  /** The name of the master in the sentinels' configuration. */
   readonly master: string
   readonly sentinels: readonly NodeAddress[]
-  /** The options of a session with a sentinel. */
   readonly session: Omit<RedisSessionOptions, 'endpoint'>
   readonly newBackoff: () => Backoff
   /** Called with each answer, whether it has changed or not. */
@@ -59,9 +57,7 @@ export class SentinelWatch {
     }
   }
 
-  /**
-   * Asks the sentinels soon. Without it they are asked every second, or more often while the master is away.
-   */
+  /** Otherwise they are asked every second, or more often while the master is away. */
   refreshSoon(): void {
     this.#schedule.refreshSoon()
   }

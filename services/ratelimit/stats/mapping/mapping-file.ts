@@ -196,10 +196,8 @@ function readBounds(fields: Fields): readonly number[] | undefined {
   return undefined
 }
 
-/** A value of a file, and its path. */
 interface YamlField {
   readonly findings: Findings
-  /** The name of the file in problems. */
   readonly source: string
   readonly path: string
   readonly value: YamlValue
@@ -317,10 +315,7 @@ function toNumber(value: YamlValue): number | undefined {
   return value.type !== 'bool' && Number.isFinite(value.value) ? value.value : undefined
 }
 
-/**
- * Formats a value for messages: a list or a map by its kind, any other value as written. A key is formatted
- * likewise.
- */
+/** A list or a map by its kind, any other value or key as written. */
 function formatValue(value: YamlValue): string {
   if (value === null) return 'null'
   if (isMap(value)) return 'a map'

@@ -10,7 +10,6 @@ export interface Mapping {
   readonly kind?: MetricKind
   /** Whether statistics that match are left out of the metrics. */
   readonly drop: boolean
-  /** The template of the metric's name. */
   readonly name: string
   /** The template of each label's value, by the name of the label. */
   readonly labels: ReadonlyMap<string, string>
@@ -21,13 +20,9 @@ export interface Mapping {
   readonly scale: number
 }
 
-/**
- * The upper bounds of the default buckets in the Prometheus client libraries. As seconds, they suit answers
- * over a network.
- */
+/** The default of the Prometheus client libraries. As seconds, they suit answers over a network. */
 export const defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] as const
 
-/** The metric that a mapping makes of a statistic. */
 export interface Mapped {
   readonly mapping: Mapping
   readonly name: string
@@ -54,16 +49,12 @@ export function applyMappings(
   return undefined
 }
 
-/**
- * Returns the pattern of a glob: a `*` matches exactly one part of a name between two dots. The pattern runs
- * in linear time.
- */
+/** A `*` matches exactly one part of a name between two dots. The pattern runs in linear time. */
 export function globPattern(glob: string): RegExp {
   const parts = glob.split('.').map(part => (part === '*' ? '([^.]*)' : RegExp.escape(part)))
   return new RegExp(`^${parts.join('\\.')}$`)
 }
 
-/** The help texts of the metrics of a limit. */
 const limitStats = {
   near_limit: 'Hits above the near-limit ratio but not above the limit.',
   over_limit: 'Hits above the limit.',

@@ -6,7 +6,6 @@ import { setFlagsFromString } from 'node:v8'
 // expressions are unaffected.
 setFlagsFromString('--enable-experimental-regexp-engine')
 
-/** A pattern may have at most this many characters. */
 export const maxPatternCharacters = 1000
 
 /**

@@ -9,7 +9,6 @@ import type { Sink } from './sink.ts'
 export interface PrometheusServerOptions {
   readonly host: string
   readonly port: number
-  /** The path of the metrics, such as `/metrics`. */
   readonly path: string
   expose(): Promise<Exposition>
   /** Returns the page for a probe; undefined for another path. The metrics take precedence for their path. */

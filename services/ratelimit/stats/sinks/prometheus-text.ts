@@ -16,7 +16,6 @@ import {
 import type { Gauge, NamedCounter, NamedHistogram, Stats } from '../stats.ts'
 import { splitOwnTags } from './sink.ts'
 
-/** The answer to a scrape. */
 export interface Exposition {
   readonly contentType: string
   /** The text as pieces of bytes: joining or garbage-collecting a large one would block the event loop. */
@@ -28,12 +27,8 @@ interface ExpositionOptions {
   readonly mappings: readonly Mapping[]
   /** Labels of every metric; a mapping's label with the same name takes precedence. */
   readonly extraTags: ReadonlyMap<string, string>
-  /**
-   * Whether timers are reported in milliseconds; otherwise in seconds, as the names in the default mapping
-   * say.
-   */
+  /** Otherwise timers are in seconds, as the names in the default mapping say. */
   readonly timersInMilliseconds: boolean
-  /** Called once for each metric that cannot be exposed. */
   onProblem(message: string): void
 }
 
@@ -139,7 +134,6 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
   }
   return {
     families,
-    /** Adds the series that were created since the last call. */
     async update() {
       for (const [kind, list] of sources) {
         for (let index = known.get(kind) ?? 0; index < list.length; index++) {

@@ -15,9 +15,7 @@ interface OwnTags {
   readonly tags: readonly (readonly [name: string, value: string])[]
 }
 
-/**
- * The only names with tags. Any other name may contain values from callers, which must not be taken for tags.
- */
+/** The only names with tags: any other may contain values from callers, which are no tags. */
 const tagged = /^(ratelimit\.memcache\.\w+)\.__(\w+)=(\w+)$/
 
 /**

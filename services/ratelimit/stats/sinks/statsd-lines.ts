@@ -10,7 +10,6 @@ interface LineParts {
   readonly tail: string
 }
 
-/** Formats the name and the tags of a statistic. */
 export type Dialect = (name: string) => LineParts
 
 /**
@@ -62,7 +61,6 @@ function lineName(name: string): string {
   return line.replace(/[._]+(?=.*=)/gs, run => (run.includes('.__') ? run.replaceAll('.', '_') : run))
 }
 
-/** Escapes the name or the value of a tag for a line. */
 function tagText(text: string): string {
   return text.replace(forbiddenInTag, '_')
 }

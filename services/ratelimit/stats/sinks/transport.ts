@@ -9,7 +9,6 @@ import type { Packet } from './statsd-lines.ts'
  * throws. The buffered bytes are bounded: `writable` returns false while too many wait.
  */
 export interface StatsTransport {
-  /** The largest packet in bytes. */
   readonly packetBytes: number
   /** Returns whether a packet may be written now. `onWritable` is called when it becomes writable again. */
   writable(): boolean
@@ -22,7 +21,6 @@ export interface StatsTransport {
 export interface StatsTransportOptions {
   readonly host: string
   readonly port: number
-  /** Counts the lines that were lost. */
   readonly dropped: StatCounter
   readonly log: Log
   /** Returns a random number, uniform in [0, 1), which spreads the attempts to connect. */
@@ -30,17 +28,11 @@ export interface StatsTransportOptions {
   readonly onWritable: () => void
 }
 
-/** The delays between attempts to connect. */
 const waits = { initialMs: 500, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
-/**
- * A receiver is considered back if no loss follows a packet for this time: a rejection is noticed a little
- * later.
- */
+/** A receiver is back if no loss follows a packet for this time: a rejection is noticed a little later. */
 const settledMs = 300
 
-/**
- * Calls `connect` after each loss, with growing delays, and logs the beginning and the end of an outage once.
- */
+/** Calls `connect` after each loss, with growing delays; logs begin and end of an outage once. */
 export class Reconnect {
   readonly #options: StatsTransportOptions
   readonly #connect: () => void

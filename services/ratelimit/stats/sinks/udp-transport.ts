@@ -7,10 +7,7 @@ import { Reconnect, type StatsTransport, type StatsTransportOptions } from './tr
 /** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
 const maxQueuedBytes = 64 * 1024
-/**
- * The name of the receiver is resolved again after this time. It may have another address by then, which a
- * sender of datagrams does not notice.
- */
+/** The receiver's name is resolved again after this time: a sender of datagrams notices no new address. */
 const maxSocketAgeMs = 60_000
 
 interface UdpTransportOptions extends StatsTransportOptions {
@@ -18,10 +15,7 @@ interface UdpTransportOptions extends StatsTransportOptions {
   readonly resolve?: (host: string) => Promise<readonly LookupAddress[]>
 }
 
-/**
- * Sends packets as datagrams. A sent datagram may not have been received; the system reports a missing
- * receiver on this machine.
- */
+/** Sends datagrams, which may be lost; the system reports a missing receiver on this machine. */
 export class UdpTransport implements StatsTransport {
   readonly packetBytes = packetBytes
   readonly #options: UdpTransportOptions
@@ -30,10 +24,7 @@ export class UdpTransport implements StatsTransport {
   #age: NodeJS.Timeout | undefined
   /** The number of packets that the system has not taken yet. */
   #sending = 0
-  /**
-   * The number of losses. Each loss selects the next address of the host, as a receiver may listen at only
-   * some of them.
-   */
+  /** Each loss selects the host's next address, as a receiver may listen at only some of them. */
   #losses = 0
   #lastLines = 0
   #closing = false
@@ -70,7 +61,6 @@ export class UdpTransport implements StatsTransport {
     this.#replace(undefined)
   }
 
-  /** Resolves when every packet is sent, or after `graceMs`. */
   #allSent(graceMs: number): Promise<void> {
     return new Promise(resolve => {
       const cut = setTimeout(resolve, graceMs)

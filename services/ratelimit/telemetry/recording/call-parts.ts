@@ -16,10 +16,7 @@ export const noEncryption: PartCipher = { encrypt: bytes => bytes, decrypt: byte
 const nonceBytes = 12
 const tagBytes = 16
 
-/**
- * Encrypts parts with a key that is derived from the salt. All processes have the salt; the operator does
- * not.
- */
+/** The key is derived from the salt, which all processes have and the operator does not. */
 export function createPartCipher(salt: string): PartCipher {
   const key = new Uint8Array(hkdfSync('sha256', salt, '', 'recorded calls', 32))
   return {

@@ -31,10 +31,7 @@ function isRecorded({ limit, entries }: DescriptorRequest, halvings: number): bo
   return limit === undefined && isSampled(entries, halvings)
 }
 
-/**
- * The units of a call without its descriptors: the length of the domain, the hits in four units, and the
- * number of descriptors.
- */
+/** The length of the domain, the hits in four units, and the number of descriptors. */
 const headUnits = 6
 /**
  * The units of a descriptor without its entries: flags, the hits in four units, and the number of entries.
@@ -43,7 +40,7 @@ const descriptorUnits = 6
 /** The flags of a descriptor, which are added. */
 const hasHits = 1
 const givesHitsBack = 2
-/** The units of an entry without its texts: the lengths of key and value. */
+/** The lengths of key and value. */
 const entryUnits = 2
 const unitBits = 0x10000
 

@@ -7,9 +7,7 @@ export interface RecordedCall {
   readonly request: DecisionRequest
   /** Unix time in milliseconds, by the clock of the process. */
   readonly ms: number
-  /**
-   * How many microseconds later than `ms` the backend counted the call, by its clock; 0 if that is not known.
-   */
+  /** How many microseconds after `ms` the backend counted the call, by its clock; 0 if unknown. */
   readonly aheadMicros: number
   /** The number of equal calls at this time. */
   readonly count: number
@@ -85,10 +83,7 @@ export class Generation {
   /** The number of records that are frozen: no call is added to them, as readers may have their counts. */
   #sealed = 0
   #checkpoint = 2
-  /**
-   * The domain of the last call, cached with its counts, since most calls have the same domain as the one
-   * before.
-   */
+  /** Cached with its counts, since most calls have the domain of the call before. */
   #lastDomain: string | undefined
   #lastCounts = { calls: 0 }
 
@@ -134,7 +129,6 @@ export class Generation {
     this.halvings = Math.min(maxHalvings, this.halvings + 1)
   }
 
-  /** Counts a call of the domain, recorded or not. */
   count(domain: string): void {
     if (domain !== this.#lastDomain) {
       this.#lastCounts = this.domains.get(domain) ?? this.#newCounts(domain)
@@ -210,8 +204,7 @@ export class Generation {
   }
 
   /**
-   * Returns the slot of the call whose hash is in `contentHash`, or a free slot. At most half of all slots
-   * are used.
+   * The slot of the call whose hash is in `contentHash`, or a free one: at most half of the slots are used.
    */
   #find(): number {
     const slots = this.#slots

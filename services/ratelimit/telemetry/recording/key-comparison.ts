@@ -21,7 +21,6 @@ interface Compared {
   readonly refused: Record<Side, number>
 }
 
-/** Compares the rejected hits of each key between two sets of rules. */
 export class KeyComparison {
   readonly #keys = new Map<string, Compared>()
 

@@ -12,13 +12,9 @@ interface MergedCallsOptions {
   readonly slices: Slices
 }
 
-/** The calls that a replay reads. */
 export type ReplayedCalls = Pick<RecordedCalls, 'records' | 'length' | 'halvings'>
 
-/**
- * The calls of several recordings of a domain, in fixed memory. When it is full, half of the recorded keys
- * are dropped.
- */
+/** The calls of several recordings of a domain. Half of the keys are dropped when the memory is full. */
 export class MergedCalls {
   readonly #options: MergedCallsOptions
   #calls: Generation
@@ -30,8 +26,7 @@ export class MergedCalls {
   }
 
   /**
-   * Adds calls after those of earlier calls of `add`. An undefined item only lets the event loop run if it is
-   * due.
+   * Adds calls after those of earlier `add`s. An undefined item only lets the event loop run if it is due.
    */
   add(calls: Iterable<RecordedCall | undefined>): Promise<void> {
     this.#added = this.#added.then(() => this.#addAll(calls))

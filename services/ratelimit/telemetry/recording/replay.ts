@@ -39,7 +39,6 @@ export interface ReplayParts {
   readonly calls: ReplayedCalls
   /** Returns the number of calls that the process has decided; a replay pauses while it grows. */
   readonly decisions: () => number
-  /** Called with the progress, from 0 to 1. */
   readonly onProgress: (progress: number) => void
   readonly signal: AbortSignal
 }
@@ -52,10 +51,7 @@ export interface ReplayResult {
 }
 
 interface ReplayCoverage {
-  /**
-   * The number of replayed calls since `fromMs`, and before it (`earlier`). Only calls with a recorded
-   * descriptor are counted.
-   */
+  /** The calls with a recorded descriptor since `fromMs`, and before it (`earlier`). */
   readonly recorded: number
   readonly earlier: number
   /** Unix time of the first replayed call since `fromMs`, in milliseconds; undefined if there is none. */
@@ -238,10 +234,7 @@ function countHits(
   }
 }
 
-/**
- * Returns whether some rules reject a call as a whole. Equal calls then have other outcomes than one call
- * with all their hits.
- */
+/** Equal calls then have other outcomes than one call with all their hits. */
 function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
   const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
   return features.some(countsInOneStep)

@@ -3,10 +3,7 @@ import type { DescriptorEntry } from '../../rules/match.ts'
 import { windowStart } from '../../rules/window.ts'
 import type { LimitStats } from '../../stats/limit-stats.ts'
 
-/**
- * The hits of a rule in a replay, summed over all keys. `refused` lies between its two bounds, by the
- * estimate of `RuleHits`.
- */
+/** Summed over all keys. `refused` lies between its two bounds, by the estimate of `RuleHits`. */
 export interface RuleHitsEstimate {
   readonly rule: string
   readonly allowed: number
@@ -15,7 +12,6 @@ export interface RuleHitsEstimate {
   readonly refusedAtMost: number
 }
 
-/** The hits of one call that one limit has counted. */
 interface CountedHits {
   readonly limit: Limit<LimitStats>
   /** The key of the limit's counter, without the window. */
@@ -30,7 +26,6 @@ interface CountedHits {
 interface Counter {
   hits: number
   refused: number
-  /** The allowed hits, for a token bucket. */
   taken: number
   /**
    * Whether the bucket has been full at some time of the replay, so that its state no longer depends on calls

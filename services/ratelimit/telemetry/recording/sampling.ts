@@ -15,7 +15,6 @@ export function isSampled(entries: readonly DescriptorEntry[], halvings: number)
   return halvings === 0 || Math.clz32(hashValues(entries)) >= halvings
 }
 
-/** Returns whether a descriptor of the call is sampled. */
 export function hasSampled({ descriptors }: DecisionRequest, halvings: number): boolean {
   for (const { entries } of descriptors) if (isSampled(entries, halvings)) return true
   return false

@@ -6,16 +6,11 @@ import { findHashSlot } from './hash-slot.ts'
 interface ClusterNodeOptions {
   readonly address: NodeAddress
   readonly follow: Follow
-  /**
-   * Called when the node has lost its connection or reports that the cluster is down: the slots may have
-   * moved.
-   */
+  /** Called when the connection is lost or the cluster is reported down: the slots may have moved. */
   readonly onLost: () => void
-  /** Called after each change of the connection's health. */
   readonly onHealth: () => void
 }
 
-/** A master of the cluster, with a connection of its own. */
 export class RedisClusterNode extends RedisNode {
   readonly address: NodeAddress
   /** When a reply last named this node as the owner of a slot, in monotonic milliseconds. */
@@ -46,8 +41,8 @@ export class RedisClusterNode extends RedisNode {
   }
 
   /**
-   * Runs `then` when the connection is healthy, or after a call's deadline at the latest: by then a waiting
-   * call has been rejected.
+   * Runs `then` when the connection is healthy, or at the deadline, by which a waiting call has been
+   * rejected.
    */
   whenServing(then: () => void): void {
     if (this.connection.healthy) {

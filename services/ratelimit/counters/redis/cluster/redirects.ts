@@ -5,18 +5,13 @@ import type { Follow, RedisNode } from '../redis-node.ts'
 import type { RedisClusterNode } from './cluster-node.ts'
 import { type Redirect, readRedirect } from './slot-owners.ts'
 
-/**
- * A command is redirected at most this many times, which ends a loop of two nodes that redirect to each
- * other.
- */
+/** Ends a loop of two nodes that redirect to each other. */
 const maxRedirects = 4
 
-/** One attempt to send items to a node, which may redirect them. */
 interface Step<Item, Answer> {
   readonly address: NodeAddress
   readonly send: Send<Item, Answer>
   readonly of: (node: RedisNode) => Send<Item, Answer>
-  /** The number of redirects so far. */
   readonly hops: number
 }
 

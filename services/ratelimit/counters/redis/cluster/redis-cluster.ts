@@ -44,9 +44,7 @@ export class RedisClusterCounters implements RedisCounters {
     return this.#stopWhenOver ? this.#addUnlessOver(batch) : this.#addToOwners(batch)
   }
 
-  /**
-   * Requires all keys of a call to be in one slot; the keys of a call with several limits share a hash tag.
-   */
+  /** All keys of a call must be in one slot; those of a call with several limits share a hash tag. */
   async admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]> {
     if (this.#topology.closed) throw new CountersError(closedText)
     const [slot, ...others] = new Set(checks.map(({ key }) => findHashSlot(key)))

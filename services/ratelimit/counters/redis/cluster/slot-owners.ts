@@ -2,20 +2,17 @@ import { isPort, type NodeAddress } from '../redis-address.ts'
 import { isArrayReply, isErrorReply, type RedisReply } from '../resp/reply-parser.ts'
 import { slotCount } from './hash-slot.ts'
 
-/** The slots from `first` to `last`. */
 interface SlotRange<Node> {
   readonly first: number
   readonly last: number
   readonly master: Node
 }
 
-/** The node that owns each slot of the cluster. */
 export class SlotOwners<Node> {
   readonly #onMasters: () => void
   readonly #owners: (Node | undefined)[] = Array(slotCount).fill(undefined)
   /** The number of slots that each master owns. */
   readonly #counts = new Map<Node, number>()
-  /** The nodes that own a slot. */
   readonly masters = new Set<Node>()
   /** The number of slots without an owner. */
   missing = slotCount

@@ -17,16 +17,12 @@ export interface RespConnectionOptions
 
 const movedText = 'Redis is at another address now'
 
-/** A connection to one Redis, which reconnects after each loss until it is closed. */
 export class RespConnection extends ServerConnection<RedisSession> {
   readonly #options: RespConnectionOptions
   readonly #listeners: ((healthy: boolean) => void)[] = []
   #endpoint: ServerEndpoint | undefined
 
-  /**
-   * Connects at once. A failure to connect does not throw: `problem` describes it, and `onHealth` reports
-   * changes.
-   */
+  /** Connects at once and never throws: `problem` describes a failure, and `onHealth` reports changes. */
   constructor(options: RespConnectionOptions) {
     super('Redis', options)
     this.#options = options
@@ -34,7 +30,6 @@ export class RespConnection extends ServerConnection<RedisSession> {
     this.connect()
   }
 
-  /** The address of Redis; undefined while it is unknown. */
   get endpoint(): ServerEndpoint | undefined {
     return this.#endpoint
   }

@@ -33,7 +33,6 @@ interface ReplyLimits {
   readonly maxLineBytes: number
   /** The largest reply: a bulk string, or an array with its items. */
   readonly maxReplyBytes: number
-  /** How deep arrays may be nested. */
   readonly maxDepth: number
 }
 
@@ -201,7 +200,6 @@ function createStore() {
       chunk.copy(store.buffer, store.length, start, end)
       store.length = total
     },
-    /** Removes the first bytes. */
     drop(bytes: number): void {
       store.buffer.copyWithin(0, bytes, store.length)
       store.length -= bytes

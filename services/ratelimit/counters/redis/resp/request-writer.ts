@@ -10,10 +10,7 @@ const initialBytes = 16_384
 const maxReusedBytes = 1_048_576
 /** `$`, a length or a number of up to 16 digits with a sign, and the line end. */
 const maxLineBytes = 20
-/**
- * One UTF-16 code unit takes at most this many bytes in UTF-8; the two units of a surrogate pair take four
- * together.
- */
+/** In UTF-8; the two units of a surrogate pair take four together. */
 const maxBytesPerUnit = 3
 
 const dollar = 0x24
@@ -22,16 +19,12 @@ const minus = 0x2d
 const carriageReturn = 0x0d
 const lineFeed = 0x0a
 
-/**
- * Encodes requests of the Redis protocol (RESP2) into one buffer, which later writes may reuse. It allocates
- * no strings or arrays.
- */
+/** Encodes requests of RESP2 into one buffer, which later writes may reuse, without strings or arrays. */
 export class RespWriter {
   #buffer = Buffer.allocUnsafeSlow(initialBytes)
   #length = 0
   #requests = 0
 
-  /** The number of requests since the last `clear`. */
   get requests(): number {
     return this.#requests
   }
@@ -46,7 +39,6 @@ export class RespWriter {
     this.#requests += 1
   }
 
-  /** Writes an argument as UTF-8. */
   text(argument: string): void {
     this.#reserve(2 * maxLineBytes + maxBytesPerUnit * argument.length)
     const start = this.#length

@@ -19,16 +19,10 @@ export interface RedisSessionOptions extends SocketOptions {
   readonly busyPoll?: BusyPollMode | undefined
   /** Requires a master: the greeting includes ROLE, and a replica is rejected. */
   readonly masterOnly?: boolean
-  /**
-   * The session ends when it is not connected within this time, and when replies are due and Redis has sent
-   * nothing for this time.
-   */
+  /** The session ends when it is not connected, or replies are due and none arrives, for this time. */
   readonly timeoutMs: number
-  /**
-   * `onSilence` is called when replies are due and no byte has arrived for this time; never when left out.
-   */
+  /** `onSilence` is called after this time without a due reply; never when left out. */
   readonly silenceMs?: number
-  /** The clock of the timeouts. Defaults to the system's clock. */
   readonly clock?: Clock
   /** Receives replies that answer no request: messages of a subscription. Without it they end the session. */
   readonly onPush?: (reply: RedisReply) => void
@@ -89,10 +83,7 @@ export class RedisSession extends SocketSession<RedisReply> {
     this.send(writeGreeting(this.#options), onGreeted, this.#greetingReplies)
   }
 
-  /**
-   * Returns the error in the greeting's replies: a server that rejects the greeting sends it before it
-   * closes.
-   */
+  /** A server that rejects the greeting sends the error before it closes. */
   protected override rejection(): string | undefined {
     return this.isServing ? undefined : findRejection(this.#greetingReplies, this.#options.password)
   }
