@@ -18,10 +18,7 @@ import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/testing/api-under-test.ts'
 
-/**
- * Card numbers to search for: approved ones of each scheme, a declined one, one with 3-D Secure, and those
- * that a fraud alert and a dispute follow.
- */
+/** Approved cards of each scheme, a declined one, one with 3-D Secure, and those of a fraud and a dispute. */
 const canaries = [
   ...['4100 0000 0000 0001', '4929 1378 4651 0279', '5500 0000 0000 0004', '4100 0000 0100 7005'],
   ...['4100 0000 0300 2004', '4100 0000 0400 1005', '4100 0000 0400 2003'],

@@ -61,7 +61,7 @@ function openShell(ports: Readonly<Record<string, number>>) {
   const exited = new Promise<void>(resolve => shell.on('exit', () => resolve()))
   let count = 0
   return {
-    /** Runs one block and resolves with its output, once that has the expected text, if there is one. */
+    /** Runs one block. Resolves with its output when that contains `expected`. */
     async run(text: string, expected: string | undefined): Promise<void> {
       count += 1
       said = ''

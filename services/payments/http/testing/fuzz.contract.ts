@@ -130,7 +130,6 @@ function safeEncode(value: string): string {
   return encodeURIComponent(value.toWellFormed())
 }
 
-/** Encodes only the characters that a request line cannot contain. */
 function encodeLoosely(value: string): string {
   return encodeURI(value.toWellFormed()).replace(/[?#]/g, '')
 }

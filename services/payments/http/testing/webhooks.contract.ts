@@ -119,10 +119,7 @@ test('a merchant has at most 20 webhooks, also after simultaneous requests', asy
   ])
 })
 
-/**
- * Starts a receiver of webhooks on this machine. The API rejects its address for webhooks, so `pointTo`
- * stores the address in the database.
- */
+/** Starts a receiver on this machine. The API rejects its address, so `pointTo` stores it in the database. */
 async function startReceiver(status: () => number) {
   const received: string[] = []
   const signed: SignedEvent[] = []
