@@ -227,8 +227,12 @@ async function openShop(port: number) {
   }
   const { app } = (await call('POST', '/apps', {})) as { app: { key: string } }
   const input = {
-    ...{ currency: 'DKK', test: true, email: 'jane@example.com', website: 'https://shop.example' },
-    ...{ descriptor: 'SHOP', company: { country: 'DK' } },
+    currency: 'DKK',
+    test: true,
+    email: 'jane@example.com',
+    website: 'https://shop.example',
+    descriptor: 'SHOP',
+    company: { country: 'DK' },
   }
   const { merchant } = (await call('POST', '/merchants', input, app.key)) as { merchant: { id: string } }
   return (path: string, fields: object, method = 'POST') =>

@@ -110,8 +110,13 @@ export async function openShop(databaseUrl: string, url: string): Promise<Shop> 
   const { app } = (await post('/apps', { name: 'till' })) as { app: { key: string } }
   const authorization = `Basic ${Buffer.from(`:${app.key}`).toString('base64')}`
   const input = {
-    ...{ currency: 'DKK', test: true, email: 'jane@example.com', website: 'https://example.com' },
-    ...{ descriptor: 'Coffee', company: { country: 'DK' }, bank: { iban: 'DK5000400440116243' } },
+    currency: 'DKK',
+    test: true,
+    email: 'jane@example.com',
+    website: 'https://example.com',
+    descriptor: 'Coffee',
+    company: { country: 'DK' },
+    bank: { iban: 'DK5000400440116243' },
   }
   const { merchant } = (await post('/merchants', input, { authorization })) as {
     merchant: { id: string; key: string }

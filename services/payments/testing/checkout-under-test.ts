@@ -51,7 +51,10 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
   async function authorise(request: PaidRequest & { authentication: string }): Promise<PaymentOutcome> {
     const { amount, currency, merchant, idempotencyKey, authentication, reference } = request
     const answer = await processor.authorise({
-      ...{ operationId: idempotencyKey, amount, currency, descriptor: merchant.descriptor },
+      operationId: idempotencyKey,
+      amount,
+      currency,
+      descriptor: merchant.descriptor,
       source: { authentication },
     })
     if (!answer.approved) return { kind: 'declined', error: answer.error }

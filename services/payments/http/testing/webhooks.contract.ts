@@ -155,7 +155,12 @@ async function deliverAll(): Promise<void> {
   const policy = new AddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
   const resolve = () => Promise.reject(new Error('unknown here'))
   const deliverer = new WebhookDeliverer({
-    ...{ clock, storage, policy, resolve, random: () => 0, log: silentLog },
+    clock,
+    storage,
+    policy,
+    resolve,
+    random: () => 0,
+    log: silentLog,
   })
   while (await deliverer.deliverDue());
 }

@@ -92,7 +92,10 @@ async function booksOf({ key, merchantId }: TestShop) {
   const lines: readonly { readonly balance: number }[] = await get(`/merchants/${merchantId}/lines?limit=100`)
   return {
     transactions: transactions.map(({ amount, capturedAmount, refundedAmount, disputedAmount }) => ({
-      ...{ amount, capturedAmount, refundedAmount, disputedAmount },
+      amount,
+      capturedAmount,
+      refundedAmount,
+      disputedAmount,
     })),
     disputes: disputes.map(({ amount, status }) => `${amount} ${status}`).sort(),
     frauds: frauds.length,

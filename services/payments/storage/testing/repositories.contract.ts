@@ -210,7 +210,8 @@ const moneyRules: Record<string, Rule> = {
         processorReference: null,
         reference: 'order 1',
       },
-      ...{ pendingAmount: 0n, voidedAmount: 1_000n },
+      pendingAmount: 0n,
+      voidedAmount: 1_000n,
     }
     await storage.transaction(tx => insertTransaction(tx, stored))
     const plain = someTransaction(merchant, 9_007_199_254_740_991n)
