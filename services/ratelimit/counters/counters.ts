@@ -1,5 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
+import type { Reservations } from './reservations.ts'
 
 /**
  * Counters of hits. The start of the time window is part of the key, so a counter only grows until it
@@ -28,6 +29,8 @@ export interface Counters {
    * call may have been counted then.
    */
   readonly admit?: Admit
+  /** Undefined if the backend does not support them. */
+  readonly reservations?: Reservations | undefined
   /**
    * Looks for a reason why `admit` would fail although the backend answers, such as a command that the login
    * may not run. Resolves with the reason, or with the empty string if there is none or the backend does not

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Clock } from '@tollway/chassis/clock.ts'
+import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
 import { type Hit, maxCount } from './counters.ts'
 import { createMemoryCounters, type MemoryCounters } from './memory.ts'
 import { countersContract } from './testing/counters.contract.ts'
+import { reservationsContract } from './testing/reservations.contract.ts'
 import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
 
 function openMemory(
@@ -22,6 +23,7 @@ function openMemory(
 }
 
 countersContract('memory', async () => openMemory())
+reservationsContract('memory', async () => ({ counters: createMemoryCounters({ clock: systemClock }) }))
 stopWhenOverContract('memory', async () => openMemory(undefined, true))
 
 function hit(key: string, hits: number, expirySeconds: number, limit = maxCount): Hit {
@@ -33,11 +35,11 @@ async function add(counters: MemoryCounters, key: string, expirySeconds: number,
   return value
 }
 
-test('counters in memory start healthy', () => {
+test('it starts healthy', () => {
   assert.equal(openMemory().counters.healthy, true)
 })
 
-test('counters in memory return values, not a promise', () => {
+test('it returns values, not a promise', () => {
   const { counters } = openMemory()
   assert.deepEqual(counters.add([hit('a', 2, 60)]), [2])
   assert.deepEqual(counters.add([]), [])
@@ -125,7 +127,7 @@ test('memory is bounded for any number of distinct keys', async () => {
   assert.ok(counters.size <= 1_000, `${counters.size} counters are held`)
 })
 
-test('counters are a map of sums with expiry, which never exceeds its limit', async () => {
+test('it counts like a map of sums with expiry, and never exceeds the limit', async () => {
   const step = fc.record({
     key: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
     hits: fc.nat(3),

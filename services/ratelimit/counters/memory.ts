@@ -4,6 +4,7 @@ import { createMemoryAdmission } from './admission/memory-admission.ts'
 import { stopOverLimit, toReadOnly } from './batching/split-batch.ts'
 import { type Counters, CountersError, closedText, type Hit, maxCount } from './counters.ts'
 import { type Expiring, ExpiringTable } from './expiring-table.ts'
+import { MemoryReservations } from './memory-reservations.ts'
 
 interface MemoryCountersOptions {
   /** Only `monotonicMs` is used: a step of the wall clock must not change how long a counter lives. */
@@ -70,6 +71,8 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     count: (check, hits) => addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000),
   })
 
+  const reservations = new MemoryReservations({ admit, clock })
+
   // The size is a field, because V8 would keep an object with an accessor as a slow hash table.
   const memory: MemoryCounters & { size: number } = {
     size: 0,
@@ -82,6 +85,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
       return values
     },
     admit: checks => (closed ? Promise.reject(new CountersError(closedText)) : admit(checks)),
+    reservations,
     healthy: true,
     problem: '',
     onHealth() {},

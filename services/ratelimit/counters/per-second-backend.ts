@@ -1,6 +1,7 @@
 import type { LimitCheck } from './admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from './batching/split-batch.ts'
 import type { Channel, ChannelListener, Counters, Hit } from './counters.ts'
+import type { Reservations } from './reservations.ts'
 
 type AdmittingCounters = Counters & Pick<Required<Counters>, 'admit'>
 
@@ -22,6 +23,10 @@ export class PerSecondCounters implements AdmittingCounters {
     this.#main = main
     this.#perSecond = perSecond
     this.#stopWhenOver = stopWhenOver
+  }
+
+  get reservations(): Reservations | undefined {
+    return this.#main.reservations
   }
 
   get healthy(): boolean {

@@ -12,24 +12,10 @@ const numberOf = { FixedWindow: 0, SlidingWindow: 1, TokenBucket: 2 } as const
 const maxExpiryMs = (2 ** 31 - 1) * 1000
 
 /**
- * Decides the calls of a run, one after the other. The rules are those of the classes in
- * `counters/admission/`; tests compare both with the same oracles. All numbers are integers below 2^53, with
- * which Lua computes exactly.
- *
- * A fixed window is a string, the counter that `INCRBY` changes. A sliding window is a hash of `start` in
- * seconds, `previous` and `current`. A token bucket is a hash of `debt`, `time` and `rate`, the ticks a
- * second in which `time` is measured.
- *
- * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
- * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and flags
- * (1 for a shadow limit, plus 2 if rejected hits count, plus 4 if negative hits grant); then for each call the number of checks, and for
- * each check the index of its key and of its limit, from 0, and its hits.
- *
- * The reply has three items for each check: 1 if its limit admits the call, else 0; the remaining hits; and
- * the wait in ticks, or -1. If a key of a call is unreadable, the first item of each check of the call is the
- * error instead. The last item of the reply is the time.
+ * The beginning of a script that decides by the states of limits. It reads the time and the limits from ARGV,
+ * and defines `open`, `save` and the methods of `LimitState`.
  */
-const text = `\
+export const stateFunctions = `\
 local FIXED, SLIDING = 0, 1
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local call, pcall = redis.call, redis.pcall
@@ -154,6 +140,44 @@ local function wait(s, l, hits)
   return max(0, ceil((s.debt + hits * l.window - l.burst * l.window) / l.limit))
 end
 
+local function save(s)
+  local l, ticks = s.limit, 0
+  if l.algorithm == FIXED then
+    if s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
+  elseif s.added ~= 0 or s.reduced or (s.changed and s.asked) then
+    if l.algorithm == SLIDING then
+      call('HSET', s.key, 'start', s.start / l.rate, 'previous', s.previous, 'current', s.current)
+      ticks = s.rest + l.window
+    else
+      call('HSET', s.key, 'debt', s.debt, 'time', l.now, 'rate', l.rate)
+      if l.limit > 0 then ticks = ceil(s.debt / l.limit) end
+    end
+    if (s.added ~= 0 or s.reduced) and ARGV[1] == '-1' then
+      call('PEXPIRE', s.key, min(${maxExpiryMs}, ceil(ticks * (1000 / l.rate))))
+    end
+  end
+end
+`
+
+/**
+ * Decides the calls of a run, one after the other. The rules are those of the classes in
+ * `counters/admission/`; tests compare both with the same oracles. All numbers are integers below 2^53, with
+ * which Lua computes exactly.
+ *
+ * A fixed window is a string, the counter that `INCRBY` changes. A sliding window is a hash of `start` in
+ * seconds, `previous` and `current`. A token bucket is a hash of `debt`, `time` and `rate`, the ticks a
+ * second in which `time` is measured.
+ *
+ * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
+ * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and flags
+ * (1 for a shadow limit, plus 2 if rejected hits count, plus 4 if negative hits grant); then for each call the number of checks, and for
+ * each check the index of its key and of its limit, from 0, and its hits.
+ *
+ * The reply has three items for each check: 1 if its limit admits the call, else 0; the remaining hits; and
+ * the wait in ticks, or -1. If a key of a call is unreadable, the first item of each check of the call is the
+ * error instead. The last item of the reply is the time.
+ */
+const text = `${stateFunctions}
 local states, order, replies, size = {}, {}, {}, 0
 while ARGV[at + 1] do
   local count, rejected, admitted, problem = tonumber(ARGV[at + 1]), false, {}, nil
@@ -204,23 +228,7 @@ while ARGV[at + 1] do
   at = first
 end
 
-for _, s in ipairs(order) do
-  local l, ticks = s.limit, 0
-  if l.algorithm == FIXED then
-    if s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
-  elseif s.added ~= 0 or s.reduced or (s.changed and s.asked) then
-    if l.algorithm == SLIDING then
-      call('HSET', s.key, 'start', s.start / l.rate, 'previous', s.previous, 'current', s.current)
-      ticks = s.rest + l.window
-    else
-      call('HSET', s.key, 'debt', s.debt, 'time', l.now, 'rate', l.rate)
-      if l.limit > 0 then ticks = ceil(s.debt / l.limit) end
-    end
-    if (s.added ~= 0 or s.reduced) and ARGV[1] == '-1' then
-      call('PEXPIRE', s.key, min(${maxExpiryMs}, ceil(ticks * (1000 / l.rate))))
-    end
-  end
-end
+for _, s in ipairs(order) do save(s) end
 replies[size + 1] = now
 return replies
 `
@@ -232,7 +240,8 @@ return replies
  */
 export type TimeMicros = (checks: readonly LimitCheck[]) => number | undefined
 
-const valuesPerLimit = 7
+/** How many arguments `writeLimit` writes. */
+export const valuesPerLimit = 7
 const valuesPerCheck = 3
 
 export function admissionScript(timeMicros: TimeMicros = () => undefined): Script<AdmissionRun, RunOutcomes> {
@@ -252,7 +261,7 @@ export function admissionScript(timeMicros: TimeMicros = () => undefined): Scrip
   }
 }
 
-function writeLimit(requests: RespWriter, check: LimitCheck): void {
+export function writeLimit(requests: RespWriter, check: LimitCheck): void {
   requests.integer(numberOf[check.algorithm])
   requests.integer(check.limit)
   requests.integer(check.burst)

@@ -8,6 +8,8 @@ import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys
 import { TouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, type Hit } from '../counters.ts'
 import { admissionScript, type TimeMicros } from './admission-script.ts'
+import { type DueLedger, type LedgerIndexRun, ledgerIndexScript } from './ledger-index-script.ts'
+import { type ReservationReply, type ReservationRun, reservationScript } from './reservation-script.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createIncrementSender } from './send-increments.ts'
 import { createScriptSender } from './send-scripts.ts'
@@ -48,13 +50,17 @@ export class RedisNode {
   readonly connection: RespConnection
   /** Returns why calls are rejected while the connection is not usable. */
   readonly problem: () => string
-  /** These three send at once, without batching, the items that another node redirected here. */
+  /** These send at once, without batching, the items that another node redirected here. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<PipelineCall, readonly number[]>
   readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
+  readonly sendReservations: Send<ReservationRun, ReservationReply>
+  readonly sendLedgerIndex: Send<LedgerIndexRun, readonly DueLedger[]>
   readonly #sums: Pipeline
   readonly #scripts: Pipeline
   readonly #admissions: Pipeline<LimitCheck, LimitOutcome>
+  readonly #reservations: Pipeline<ReservationRun, ReservationReply>
+  readonly #ledgerIndex: Pipeline<LedgerIndexRun, readonly DueLedger[]>
   #closed = false
 
   constructor(connection: RespConnection, limits: RedisLimits, options: RedisNodeOptions = {}) {
@@ -65,6 +71,8 @@ export class RedisNode {
     this.sendIncrements = createIncrementSender(connection, onErrorReply)
     this.sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onErrorReply)
     this.sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onErrorReply)
+    this.sendReservations = createScriptSender(connection, reservationScript(limits.timeMicros), onErrorReply)
+    this.sendLedgerIndex = createScriptSender(connection, ledgerIndexScript, onErrorReply)
     const increments = follow(this.sendIncrements, node => node.sendIncrements)
     const wholeCalls = follow(this.sendCalls, node => node.sendCalls)
     const runs = follow(this.sendAdmissions, node => node.sendAdmissions)
@@ -75,6 +83,10 @@ export class RedisNode {
     this.#sums = new Pipeline({ ...limits, send: sendSums(increments, touchedKeys) })
     this.#scripts = new Pipeline({ ...limits, send: eachForItself(wholeCalls) })
     this.#admissions = new Pipeline({ ...limits, send: sendRuns(runs, findSlot) })
+    const reservations = follow(this.sendReservations, node => node.sendReservations)
+    const ledgerIndex = follow(this.sendLedgerIndex, node => node.sendLedgerIndex)
+    this.#reservations = new Pipeline({ ...limits, send: ofOneItem(reservations) })
+    this.#ledgerIndex = new Pipeline({ ...limits, send: ofOneItem(ledgerIndex) })
     // Redis may have restarted without data, so every key may be new to it.
     connection.onHealth(healthy => {
       if (!healthy) touchedKeys.clear()
@@ -96,8 +108,22 @@ export class RedisNode {
     return this.#addTo(this.#admissions, checks)
   }
 
+  /** Does a call of `Reservations`. Rejects with a `CountersError`. */
+  async runReservation(run: ReservationRun): Promise<ReservationReply> {
+    const [reply] = await this.#addTo(this.#reservations, [run])
+    return reply as ReservationReply
+  }
+
+  /** Does a call of the index of ledgers. Rejects with a `CountersError`. */
+  async runLedgerIndex(run: LedgerIndexRun): Promise<readonly DueLedger[]> {
+    const [due = []] = await this.#addTo(this.#ledgerIndex, [run])
+    return due
+  }
+
   close(): Promise<void> {
     this.#closed = true
+    this.#reservations.close()
+    this.#ledgerIndex.close()
     this.#sums.close()
     this.#scripts.close()
     this.#admissions.close()
@@ -141,5 +167,19 @@ function toReturnCheck({ key, hits, limit, expirySeconds }: Hit): LimitCheck {
 function eachForItself(send: Send<PipelineCall, readonly number[]>): SendCalls {
   return (calls, onAnswers) => {
     send(calls, (answers, problem) => onAnswers(index => answers[index] ?? createMissingAnswer(problem)))
+  }
+}
+
+/** Sends calls that have one item each. */
+function ofOneItem<Item, Answer>(send: Send<Item, Answer>): SendCalls<Item, Answer> {
+  return (calls, onAnswers) => {
+    const items = calls.map(({ batch }) => batch[0] as Item)
+    send(items, (answers, problem) =>
+      onAnswers(index => {
+        const answer = answers[index]
+        if (answer instanceof CountersError) return answer
+        return answer === undefined ? createMissingAnswer(problem) : [answer]
+      }),
+    )
   }
 }

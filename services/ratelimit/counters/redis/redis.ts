@@ -5,6 +5,7 @@ import { Channels } from './channels.ts'
 import { RedisClusterCounters } from './cluster/redis-cluster.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress, type RedisLogin } from './redis-address.ts'
 import { RedisNode } from './redis-node.ts'
+import { RedisReservations } from './redis-reservations.ts'
 import {
   createRedisSetup,
   findScriptObstacle,
@@ -69,6 +70,7 @@ function createSentinelCounters(
 }
 
 class SingleRedisCounters implements RedisCounters {
+  readonly reservations: RedisReservations
   readonly #node: RedisNode
   readonly #stopWhenOver: boolean
   readonly #watch: SentinelWatch | undefined
@@ -76,6 +78,10 @@ class SingleRedisCounters implements RedisCounters {
 
   constructor(setup: RedisSetup, node: RedisNode, watch?: SentinelWatch) {
     this.#node = node
+    this.reservations = new RedisReservations({
+      run: run => node.runReservation(run),
+      runIndex: run => node.runLedgerIndex(run),
+    })
     this.#stopWhenOver = setup.stopWhenOver
     this.#watch = watch
     this.#channels = new Channels(setup, () => node.connection)

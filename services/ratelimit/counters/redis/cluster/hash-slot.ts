@@ -36,3 +36,17 @@ function crc16OfBytes(bytes: Uint8Array): number {
   for (const byte of bytes) crc = ((crc << 8) & 0xffff) ^ (table[(crc >>> 8) ^ byte] ?? 0)
   return crc
 }
+
+/** Returns the shortest text of letters and digits for each slot, by which a key is put into that slot. */
+export function listHashTags(): readonly string[] {
+  const tags: string[] = Array(slotCount)
+  let missing = slotCount
+  for (let number = 0; missing > 0; number += 1) {
+    const tag = number.toString(36)
+    const slot = findHashSlot(tag)
+    if (tags[slot] !== undefined) continue
+    tags[slot] = tag
+    missing -= 1
+  }
+  return tags
+}

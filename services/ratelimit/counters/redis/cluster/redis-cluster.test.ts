@@ -11,6 +11,10 @@ import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts
 import { waitFor } from '../../../../../test/support/wait-for.ts'
 import { createStats } from '../../../stats/stats.ts'
 import { countersContract } from '../../testing/counters.contract.ts'
+import { reservationsContract } from '../../testing/reservations.contract.ts'
+import { stopWhenOverContract } from '../../testing/stop-when-over.contract.ts'
+import { createRedisCounters } from '../redis.ts'
+import type { RedisCounters } from '../redis-setup.ts'
 import {
   hit,
   type Load,
@@ -18,10 +22,7 @@ import {
   problemOf,
   startLoad,
   type TestedOptions,
-} from '../../testing/open-redis-counters.ts'
-import { stopWhenOverContract } from '../../testing/stop-when-over.contract.ts'
-import { createRedisCounters } from '../redis.ts'
-import type { RedisCounters } from '../redis-setup.ts'
+} from '../testing/open-redis-counters.ts'
 import { findHashSlot } from './hash-slot.ts'
 
 const skip = missingProgram('redis-server')
@@ -64,6 +65,11 @@ describe('counters in a Redis Cluster', { skip }, () => {
   }
 
   countersContract('Redis Cluster', openBoth)
+  reservationsContract('Redis Cluster', async t => {
+    const { counters, peer } = await openBoth(t)
+    t.after(() => Promise.all([counters.close(), peer?.close()]))
+    return { counters, peer }
+  })
   stopWhenOverContract('Redis Cluster', t => openBoth(t, { stopWhenOver: true }))
 
   test('each master has one connection, and a batch is divided among the masters', async t => {

@@ -3,6 +3,7 @@ import { addInTwoSteps, addSplit } from '../../batching/split-batch.ts'
 import { type Channel, type ChannelListener, CountersError, closedText, type Hit } from '../../counters.ts'
 import { Channels } from '../channels.ts'
 import type { NodeAddress } from '../redis-address.ts'
+import { RedisReservations } from '../redis-reservations.ts'
 import { findScriptObstacle, type RedisCounters, type RedisSetup } from '../redis-setup.ts'
 import type { RedisClusterNode } from './cluster-node.ts'
 import { findHashSlot } from './hash-slot.ts'
@@ -16,6 +17,10 @@ import { Topology } from './topology.ts'
  * reply names. After MOVED the slots are refreshed.
  */
 export class RedisClusterCounters implements RedisCounters {
+  readonly reservations = new RedisReservations({
+    run: async run => await this.#findOwner(run.ledgerKey).runReservation(run),
+    runIndex: async run => await this.#findOwner(run.index).runLedgerIndex(run),
+  })
   readonly #topology: Topology
   readonly #stopWhenOver: boolean
   readonly #channels: Channels
@@ -65,6 +70,13 @@ export class RedisClusterCounters implements RedisCounters {
 
   async close(): Promise<void> {
     await Promise.all([this.#topology.close(), this.#channels.close()])
+  }
+
+  #findOwner(key: string): RedisClusterNode {
+    if (this.#topology.closed) throw new CountersError(closedText)
+    const owner = this.#topology.findOwner(findHashSlot(key))
+    if (owner === undefined) throw new CountersError(this.problem)
+    return owner
   }
 
   /** Rejects the whole batch and adds nothing when the owner of any of its keys is away. */

@@ -27,7 +27,7 @@ function parse(bytes: Buffer, cuts: readonly number[] = [], limits = defaultRepl
   return { replies, problem }
 }
 
-test('each kind of reply is parsed', () => {
+test('each kind of reply', () => {
   const table: readonly [string, readonly RedisReply[]][] = [
     [':0\r\n', [0]],
     [':-1\r\n:12\r\n', [-1, 12]],
@@ -134,7 +134,7 @@ test('replies are parsed as they were written, wherever they are cut', () => {
   )
 })
 
-test('replies that arrive byte by byte are parsed', () => {
+test('it parses replies that arrive byte by byte', () => {
   const text = ':12\r\n$5\r\nab\r\nc\r\n-ERR no\r\n*2\r\n+OK\r\n$-1\r\n:-9223372036854775808\r\n'
   const bytes = Buffer.from(text)
   const whole = parse(bytes)

@@ -1,0 +1,115 @@
+import { ExpectedError } from '@tollway/chassis/expected-error.ts'
+import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
+
+/**
+ * Amounts that are counted in the limits of a descriptor before it is known what is used, and that the limits
+ * get back unless they are committed in time. `testing/reservations.contract.ts` tests both implementations.
+ *
+ * Each method is one atomic step among all processes that share the counters, and can be repeated without a
+ * second effect as long as the reservation is remembered: until `endedMemoryMs` after its end. Before a method
+ * does its work, it ends the reservations of the ledger that have expired. A method rejects with a
+ * `CountersError` if the counters fail or do not answer in time; it may have had its effect then.
+ */
+export interface Reservations {
+  /**
+   * Counts the amount in all limits of the ledger if all of them admit it, otherwise in none. Returns the
+   * reservation that has this entry already, if there is one, in whichever state it is.
+   */
+  reserve(
+    ledger: Ledger,
+    entry: string,
+    amount: number,
+    ttlMs: number,
+  ): ReservationOutcome | Promise<ReservationOutcome>
+  /**
+   * Changes the reservation. Only some states allow it: `ReservationOutcome.reservation` has the state after
+   * the call.
+   */
+  change(
+    ledgerKey: string,
+    entry: string,
+    change: ReservationChange,
+  ): ReservationOutcome | Promise<ReservationOutcome>
+  /** Returns what is reserved in the ledger. */
+  read(ledgerKey: string): OpenReservations | Promise<OpenReservations>
+  /**
+   * Ends the reservations that have expired, also those of processes that are gone. Without it, the reservations of a
+   * ledger end at its next call.
+   *
+   * @param keyPrefix the prefix of the keys of all ledgers
+   * @returns the keys of limits that count less than before
+   */
+  sweep(keyPrefix: string): readonly string[] | Promise<readonly string[]>
+}
+
+/** The limits of one descriptor in their current windows. Their reservations are kept together. */
+export interface Ledger {
+  /** Names the ledger in the backend. In a Redis Cluster it is in the slot of the limits' keys. */
+  readonly key: string
+  /** The limits. Their hits are not used. */
+  readonly checks: readonly LimitCheck[]
+}
+
+export type ReservationChange =
+  /** An open or an expired reservation ends, and the limits count `actual` instead of what was reserved. */
+  | { readonly do: 'commit'; readonly actual: number }
+  /** An open reservation ends, and the limits get its amount back. */
+  | { readonly do: 'release' }
+  /** An open reservation expires after this time. */
+  | { readonly do: 'extend'; readonly ttlMs: number }
+  /** The reservation stays as it is. */
+  | { readonly do: 'look' }
+
+export interface Reservation {
+  readonly state: 'open' | 'committed' | 'released' | 'expired'
+  readonly amount: number
+  /** What a committed reservation counts; 0 in any other state. */
+  readonly actual: number
+  /** The Unix time at which the reservation expires or has expired, or would have, in milliseconds. */
+  readonly expiresAtMs: number
+}
+
+export interface ReservationOutcome {
+  /** The reservation after the call; undefined if a limit rejected it, or if it is unknown. */
+  readonly reservation: Reservation | undefined
+  /**
+   * One for each limit of the ledger, in order: whether it admits the amount, and what remains after the call.
+   * Empty if the reservation is unknown.
+   */
+  readonly limits: readonly ReservationLimit[]
+  /** The keys of limits that count less than before the call. */
+  readonly decreased: readonly string[]
+}
+
+export interface ReservationLimit extends LimitOutcome {
+  /**
+   * The Unix time in milliseconds at which the limit has room for a rejected amount because reservations
+   * expire; undefined if they would not suffice.
+   */
+  readonly roomAtMs?: number | undefined
+}
+
+export interface OpenReservations {
+  readonly count: number
+  readonly amount: number
+  /** When the first of them expires, in milliseconds of Unix time; undefined if there is none. */
+  readonly nextExpiryMs: number | undefined
+  /** The keys of limits that count less than before the call, because reservations have expired. */
+  readonly decreased: readonly string[]
+}
+
+/** How long a reservation is remembered after its end. */
+export const endedMemoryMs = 300_000
+
+/** At most this many reservations of a ledger are remembered, open and ended ones together. */
+export const maxReservations = 1_000_000
+
+/** There are as many reservations as are allowed; the caller has to end some of them first. */
+export class TooManyReservationsError extends ExpectedError {
+  override readonly name = 'TooManyReservationsError'
+}
+
+/** Returns the checks with which a reservation asks for its amount: a rejected one is counted nowhere. */
+export function toReservingChecks(checks: readonly LimitCheck[], amount: number): readonly LimitCheck[] {
+  return checks.map(check => ({ ...check, hits: amount, countRejected: false }))
+}

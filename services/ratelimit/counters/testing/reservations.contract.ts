@@ -1,0 +1,229 @@
+import assert from 'node:assert/strict'
+import { describe, type TestContext, test } from 'node:test'
+import { waitFor } from '../../../../test/support/wait-for.ts'
+import type { LimitCheck } from '../admission/limit-check.ts'
+import type { Counters } from '../counters.ts'
+import type { Ledger, ReservationOutcome, Reservations } from '../reservations.ts'
+
+/** Empty counters with reservations, ready for use. */
+export interface OpenedReservations {
+  readonly counters: Pick<Counters, 'admit' | 'reservations'>
+  /** The same counters as seen by another process; left out for a backend within the process. */
+  readonly peer?: Pick<Counters, 'admit' | 'reservations'>
+}
+
+/** Registers the tests that each implementation of `Reservations` must pass, in real time. */
+export function reservationsContract(
+  name: string,
+  open: (t: TestContext) => Promise<OpenedReservations>,
+  skip: string | false = false,
+): void {
+  describe(`${name} as reservations`, { skip }, () => {
+    for (const [rule, run] of Object.entries(tests)) {
+      test(rule, async t => run(await operations(await open(t)), t))
+    }
+  })
+}
+
+const minute = 60_000
+
+const window = (over: Partial<LimitCheck> = {}): LimitCheck => ({
+  key: '{t}window',
+  algorithm: 'FixedWindow',
+  hits: 0,
+  limit: 10,
+  burst: 10,
+  windowTicks: 3600,
+  ticksPerSecond: 1,
+  expirySeconds: 3600,
+  shadow: false,
+  countRejected: false,
+  ...over,
+})
+
+const bucket = (over: Partial<LimitCheck> = {}) =>
+  window({ key: '{t}bucket', algorithm: 'TokenBucket', windowTicks: 86_400_000, ...over })
+
+const sliding = (over: Partial<LimitCheck> = {}) =>
+  window({ key: '{t}sliding', algorithm: 'SlidingWindow', windowTicks: 86_400, ...over })
+
+type Operations = Awaited<ReturnType<typeof operations>>
+
+async function operations({ counters, peer = counters }: OpenedReservations) {
+  const mine = counters.reservations as Reservations
+  const theirs = peer.reservations as Reservations
+  const ledger = (...checks: readonly LimitCheck[]): Ledger => ({
+    key: `{t}:reservations:${checks.map(({ key }) => key.slice(3)).join('')}`,
+    checks,
+  })
+  /** Returns the state of the reservation, its amounts, and what remains of each limit. */
+  const describeOutcome = ({ reservation, limits }: ReservationOutcome) =>
+    [
+      reservation === undefined ? 'none' : `${reservation.state} ${reservation.amount} ${reservation.actual}`,
+      limits.map(({ remaining }) => remaining).join(),
+    ].join(': ')
+  return {
+    mine,
+    theirs,
+    ledger,
+    describeOutcome,
+    async reserve(of: Ledger, entry: string, amount: number, ttlMs = minute) {
+      return describeOutcome(await mine.reserve(of, entry, amount, ttlMs))
+    },
+    async commit(of: Ledger, entry: string, actual: number) {
+      return describeOutcome(await theirs.change(of.key, entry, { do: 'commit', actual }))
+    },
+    async release(of: Ledger, entry: string) {
+      return describeOutcome(await theirs.change(of.key, entry, { do: 'release' }))
+    },
+    async extend(of: Ledger, entry: string, ttlMs: number) {
+      return describeOutcome(await theirs.change(of.key, entry, { do: 'extend', ttlMs }))
+    },
+    async look(of: Ledger, entry: string) {
+      return describeOutcome(await theirs.change(of.key, entry, { do: 'look' }))
+    },
+    async count(check: LimitCheck, hits: number) {
+      const [outcome] = (await counters.admit?.([{ ...check, hits }])) ?? []
+      return `${outcome?.admitted} ${outcome?.remaining}`
+    },
+  }
+}
+
+const each: Readonly<Record<string, () => LimitCheck>> = { window, bucket, sliding }
+
+const tests: Readonly<Record<string, (operations: Operations, t: TestContext) => Promise<void>>> = {
+  async 'an amount counts from its reservation on, and as what was used after its commit'(by) {
+    for (const [name, check] of Object.entries(each)) {
+      const of = by.ledger(check())
+      assert.equal(await by.reserve(of, 'a', 6), 'open 6 0: 4', name)
+      assert.equal(await by.count(check(), 5), 'false 4', name)
+      assert.equal(await by.reserve(of, 'b', 5), 'none: 4', name)
+      assert.equal(await by.commit(of, 'a', 2), 'committed 6 2: 8', name)
+      assert.equal(await by.count(check(), 8), 'true 0', name)
+    }
+  },
+
+  async 'a commit of more than was reserved counts beyond the limit'(by) {
+    for (const [name, check] of Object.entries(each)) {
+      const of = by.ledger(check())
+      await by.reserve(of, 'a', 8)
+      assert.equal(await by.commit(of, 'a', 13), 'committed 8 13: -3', name)
+      assert.equal(await by.count(check(), 1), 'false -3', name)
+    }
+  },
+
+  async 'a released amount counts nowhere'(by) {
+    for (const [name, check] of Object.entries(each)) {
+      const of = by.ledger(check())
+      await by.count(check(), 3)
+      await by.reserve(of, 'a', 7)
+      assert.equal(await by.release(of, 'a'), 'released 7 0: 7', name)
+    }
+  },
+
+  async 'an amount that is not committed returns after its time'(by) {
+    for (const [name, check] of Object.entries(each)) {
+      const of = by.ledger(check())
+      await by.reserve(of, 'a', 10, 50)
+      const expired = async () => (await by.reserve(of, 'b', 10)) === 'open 10 0: 0'
+      await waitFor(`${name} to return`, expired)
+      assert.equal(await by.look(of, 'a'), 'expired 10 0: 0', name)
+    }
+  },
+
+  async 'an amount that nobody asks for any more returns too'(by) {
+    const of = by.ledger(window())
+    await by.reserve(of, 'a', 10, 1)
+    await waitFor('the amount to return', async () => {
+      await by.theirs.sweep('')
+      return (await by.count(window(), 0)) === 'true 10'
+    })
+  },
+
+  async 'an expired reservation is committed, released or extended as far as it can be'(by) {
+    const of = by.ledger(window())
+    for (const entry of ['a', 'b', 'c']) await by.reserve(of, entry, 3, 1)
+    await waitFor('the end', async () => (await by.look(of, 'c')) === 'expired 3 0: 10')
+    assert.equal(await by.commit(of, 'a', 4), 'committed 3 4: 6')
+    assert.equal(await by.release(of, 'b'), 'expired 3 0: 6')
+    assert.equal(await by.extend(of, 'c', minute), 'expired 3 0: 6')
+  },
+
+  async 'repetitions have no second effect'(by) {
+    const of = by.ledger(window())
+    for (let times = 0; times < 2; times++) assert.equal(await by.reserve(of, 'a', 4), 'open 4 0: 6')
+    for (let times = 0; times < 2; times++) assert.equal(await by.commit(of, 'a', 5), 'committed 4 5: 5')
+    assert.equal(await by.commit(of, 'a', 1), 'committed 4 5: 5')
+    assert.equal(await by.release(of, 'a'), 'committed 4 5: 5')
+    assert.equal(await by.reserve(of, 'a', 4), 'committed 4 5: 5')
+    await by.reserve(of, 'b', 4)
+    for (let times = 0; times < 2; times++) assert.equal(await by.release(of, 'b'), 'released 4 0: 5')
+    assert.equal(await by.commit(of, 'b', 4), 'released 4 0: 5')
+  },
+
+  async 'an unknown reservation changes nothing'(by) {
+    const of = by.ledger(window())
+    assert.equal(await by.commit(of, 'a', 4), 'none: ')
+    await by.reserve(of, 'a', 4)
+    assert.equal(await by.release(of, 'b'), 'none: ')
+    assert.equal(await by.look(of, 'a'), 'open 4 0: 6')
+  },
+
+  async 'an extended reservation expires at its new time'(by) {
+    const of = by.ledger(window())
+    const { reservation } = await by.mine.reserve(of, 'a', 4, minute)
+    await by.extend(of, 'a', 2 * minute)
+    const extended = await by.mine.change(of.key, 'a', { do: 'look' })
+    const later = (extended.reservation?.expiresAtMs ?? 0) - (reservation?.expiresAtMs ?? 0)
+    assert.ok(later >= minute && later < 2 * minute, `${later} ms later`)
+    await by.extend(of, 'a', 1)
+    await waitFor('the end', async () => (await by.look(of, 'a')) === 'expired 4 0: 10')
+  },
+
+  async 'several limits count all or nothing, and a shadow limit rejects nothing'(by) {
+    const of = by.ledger(window({ limit: 20, burst: 20 }), bucket())
+    assert.equal(await by.reserve(of, 'a', 11), 'none: 20,10')
+    assert.equal(await by.reserve(of, 'b', 4), 'open 4 0: 16,6')
+    assert.equal(await by.commit(of, 'b', 12), 'committed 4 12: 8,-2')
+    const shadowed = by.ledger(sliding({ limit: 20, burst: 20 }), bucket({ key: '{t}s', shadow: true }))
+    assert.equal(await by.reserve(shadowed, 'a', 11), 'open 11 0: 9,10')
+    assert.equal(await by.release(shadowed, 'a'), 'released 11 0: 20,10')
+  },
+
+  async 'a rejected amount has room when enough reservations have expired'(by) {
+    const of = by.ledger(window())
+    const roomAt = async (amount: number) => {
+      const { limits } = await by.mine.reserve(of, 'more', amount, minute)
+      return limits[0]?.roomAtMs
+    }
+    const first = await by.mine.reserve(of, 'a', 3, minute)
+    const second = await by.mine.reserve(of, 'b', 4, 2 * minute)
+    await by.count(window(), 3)
+    assert.equal(await roomAt(3), first.reservation?.expiresAtMs)
+    assert.equal(await roomAt(7), second.reservation?.expiresAtMs)
+    assert.equal(await roomAt(8), undefined)
+  },
+
+  async 'parallel reservations admit exactly what the limit has'(by) {
+    const of = by.ledger(window())
+    const entries = Array.from({ length: 100 }, (_, index) => `e${index}`)
+    const answers = await Promise.all(entries.map(entry => by.reserve(of, entry, 3)))
+    assert.equal(answers.filter(answer => answer.startsWith('open')).length, 3)
+  },
+
+  async 'what is reserved can be read'(by) {
+    const of = by.ledger(window())
+    assert.deepEqual(await by.mine.read(of.key), {
+      count: 0,
+      amount: 0,
+      nextExpiryMs: undefined,
+      decreased: [],
+    })
+    await by.mine.reserve(of, 'a', 3, 2 * minute)
+    const { reservation } = await by.mine.reserve(of, 'b', 4, minute)
+    await by.mine.reserve(of, 'c', 1, minute)
+    await by.release(of, 'c')
+    const expected = { count: 2, amount: 7, nextExpiryMs: reservation?.expiresAtMs, decreased: [] }
+    assert.deepEqual(await by.mine.read(of.key), expected)
+  },
+}
