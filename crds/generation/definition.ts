@@ -2,11 +2,16 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { apiGroup, type ResourceKind } from '../resource-kind.ts'
 import type { Schema } from '../schema.ts'
 
+/** Returns the name of a kind's CustomResourceDefinition: `ratelimitconfigs.tollway.dev`. */
+export function definitionName({ plural }: ResourceKind): string {
+  return `${plural}.${apiGroup}`
+}
+
 export function customResourceDefinition(kind: ResourceKind): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: `${kind.plural}.${apiGroup}` },
+    metadata: { name: definitionName(kind) },
     spec: {
       group: apiGroup,
       scope: 'Namespaced',

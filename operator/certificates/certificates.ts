@@ -53,6 +53,7 @@ interface CertificatesTiming extends CertificateTiming {
   readonly firstCheckEveryMs: number
   /** The longest wait between a failed check and the next one. */
   readonly longestRetryMs: number
+  /** The time limit of a call of the store. */
   readonly storeTimeoutMs: number
 }
 

@@ -23,9 +23,8 @@ import {
 const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface QueryDeadlines {
-  /** The time limit of a process to read or change a counter. */
+  /** The time limit of a process to read or change a counter, and below to drop keys from its local cache. */
   readonly counterMs: number
-  /** The time limit of a process to drop keys from its local cache. */
   readonly forgetMs: number
 }
 

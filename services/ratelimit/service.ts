@@ -13,6 +13,7 @@ import { HealthTable } from '@tollway/grpc/server/health.ts'
 import { grpcAddress } from '@tollway/grpc/server/server-settings.ts'
 import type { ServerTls } from '@tollway/grpc/server.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import { Budgets } from './budgets/budgets.ts'
 import { type Configuration, type ConfigurationOptions, createConfiguration } from './config/configuration.ts'
 import { openFeed } from './config/open-feed.ts'
 import { BackendHealth, ErrorWatch, probeBackend } from './counters/backend-health.ts'
@@ -24,6 +25,7 @@ import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { openBackend } from './open-backend.ts'
 import { describeRules } from './rules/describe.ts'
+import { budgetsMethods } from './servers/budgets-methods.ts'
 import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
 import { createHttpServer } from './servers/http-server.ts'
@@ -43,6 +45,9 @@ const healthName = 'ratelimit'
 
 /** A backend that takes longer to answer for the first time is logged. */
 const backendWarningMs = 1000
+
+/** How often reservations that have expired are ended. */
+const sweepIntervalMs = 500
 
 /** When the process stops, traces that could not be sent in this time are dropped. */
 const traceFlushTimeoutMs = 3_000
@@ -66,7 +71,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const stats = createStats()
   const tls = openGrpcTls(settings, stats, log)
   const tracing = await openTracing(settings, log)
-  const { counters, configuration, backendHealth, slot, limiter, health } = openDecisions(
+  const { counters, configuration, backendHealth, slot, limiter, budgets, health } = openDecisions(
     settings,
     stats,
     log,
@@ -104,6 +109,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   log.debug('answer warm-up calls', { calls: await warm })
   const servers = await openServers(settings, {
     limiter,
+    budgets,
     stats,
     jsonTimes,
     tracing,
@@ -113,11 +119,13 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     log,
   })
   backend = watchCounters(settings, counters)
+  const sweeping = setInterval(() => void budgets.sweep(), sweepIntervalMs)
   logBackend(counters, backendHealth, health, log)
   return {
     async stop() {
       health.terminate()
       backend.stop()
+      clearInterval(sweeping)
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
       health.close()
       await servers.drain(settings.drainTimeoutMs)
@@ -159,9 +167,19 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
     random: Math.random,
     startCounting: countingSpans[settings.backendType],
   })
+  const { cacheKeyPrefix, shadowMode, redisPerSecond: hasPerSecondBackend } = settings
+  const budgets = new Budgets({
+    rules: configuration.rules,
+    reservations: counters.reservations,
+    clock: systemClock,
+    cacheKeyPrefix,
+    hasPerSecondBackend,
+    shadowMode,
+    onDecrease: keys => limiter.announce(keys),
+  })
   const withConfig = settings.healthyWithConfig
   const health = createRateLimitHealth({ counters: backendHealth, configuration, withConfig })
-  return { counters, configuration, backendHealth, slot, limiter, health }
+  return { counters, configuration, backendHealth, slot, limiter, budgets, health }
 }
 
 /** Only with a feed. The generated messages are imported only if they are needed. */
@@ -198,6 +216,7 @@ function openConfiguration(
 
 interface ServerParts {
   readonly limiter: Limiter
+  readonly budgets: Budgets
   readonly stats: Stats
   readonly jsonTimes: Histogram
   readonly tracing: Tracing | undefined
@@ -210,7 +229,7 @@ interface ServerParts {
 /** Opens the ports for calls, and from then on reports the health of the process. */
 async function openServers(
   settings: Settings,
-  { limiter, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
+  { limiter, budgets, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
 ) {
   const healthy = () => health.healthy && (worker?.serviceHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
@@ -219,7 +238,10 @@ async function openServers(
   const memory = new MemoryBudget(settings.requestMemoryBytes)
   const grpc = createGrpcServer({
     memory,
-    methods: rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
+    methods: [
+      ...rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
+      ...budgetsMethods(budgets, stats),
+    ],
     health: table,
     onHealthCheck: countHealthChecks(stats),
     onDefect,

@@ -24,9 +24,9 @@ export function openXdsFeed(
   const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
   const connection = new FeedConnection({
     server: formatTarget(settings.xdsServer),
-    metadata: settings.xdsHeaders,
+    headers: settings.xdsHeaders,
     tls: settings.xdsUseTls ? openXdsTls(settings, onReloadFailed) : undefined,
-    maxReceiveBytes: maxMessageBytes,
+    maxMessageBytes,
     keepaliveMs: settings.xdsKeepaliveMs || undefined,
     keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
     log,

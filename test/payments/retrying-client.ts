@@ -13,9 +13,11 @@ export interface Counts {
   readonly sent: number
   /** The waits for an outcome of at least 100 ms, by the clock of this process. */
   readonly waits: readonly Wait[]
+  /** The number of replayed answers. */
   readonly replayed: number
+  /** The longest wait for an outcome. */
   readonly longestMs: number
-  /** The requests of the longest wait, for the message of a failure. */
+  /** The requests of that wait, for a person. */
   readonly longest: string
 }
 

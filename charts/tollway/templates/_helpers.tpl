@@ -1,7 +1,4 @@
-{{/*
-Prints the name of the installation. All names of objects begin with it. It begins with a letter, as names of Services
-must (RFC 1035).
-*/}}
+{{/* The name of the installation, with which all names begin; those of Services begin with a letter (RFC 1035). */}}
 {{- define "tollway.name" -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" .Release.Name) -}}
 {{- fail (printf "the name of the release, %q, names Services: it must begin with a letter, and may have small letters, digits and - only; take %q for example" .Release.Name (printf "tollway-%s" (.Release.Name | replace "." "-"))) -}}
@@ -18,7 +15,7 @@ app.kubernetes.io/name: tollway-operator
 app.kubernetes.io/instance: {{ include "tollway.name" . }}
 {{- end -}}
 
-{{/* Prints the labels of objects that the chart makes. Objects that the operator makes have managed-by: tollway. */}}
+{{/* What the chart makes; what the operator makes is managed by tollway. */}}
 {{- define "tollway.labels" -}}
 {{ include "tollway.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -42,10 +39,7 @@ those of all objects.
 {{- end }}
 {{- end -}}
 
-{{/*
-Prints the metadata of pods other than the operators. The argument is a map: root, and labels of the pod, which take
-precedence.
-*/}}
+{{/* Prints the metadata of pods other than the operators. The argument is a map: root, and labels, which take precedence. */}}
 {{- define "tollway.podMetadata" -}}
 labels: {{- merge (dict) .labels (.root.Values.commonLabels | default dict) | toYaml | nindent 2 }}
 {{- with .root.Values.commonAnnotations }}
@@ -92,10 +86,7 @@ The part before the first slash is a registry if it has a dot or a colon, or is 
 {{- end -}}
 {{- end -}}
 
-{{/*
-Prints the imagePullSecrets of a pod. The argument is a map: root, and names of Secrets, which are added to those of
-all pods.
-*/}}
+{{/* The imagePullSecrets of a pod. The argument is a map: root, and names, which are beside those of all pods. */}}
 {{- define "tollway.imagePullSecrets" -}}
 {{- with concat (.names | default list) ((.root.Values.image | default dict).pullSecrets | default list) | uniq }}
 imagePullSecrets: {{- range . }}
@@ -104,7 +95,7 @@ imagePullSecrets: {{- range . }}
 {{- end }}
 {{- end -}}
 
-{{/* Prints on which nodes pods with the image of the operator may run: the operators, hooks and tests. */}}
+{{/* The nodes that pods with the image of the operator may be on: the operators, and those of hooks and tests. */}}
 {{- define "tollway.placement" -}}
 {{- with .Values.operator.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -114,7 +105,7 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Prints a list with the labels of the services whose pods share the Redis of the values. */}}
+{{/* Whose pods share the Redis of the values: the labels by which they are known, in a list. */}}
 {{- define "tollway.redisUsers" -}}
 {{- $users := list -}}
 {{- with .Values.rateLimit -}}
@@ -127,8 +118,8 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 
 {{/*
-Prints a list of the Redis servers of the chart: one for counters, and one for streams, so that streams use no memory
-of counters.
+The Redis servers of the chart, in a list: that of counters, and another one for streams, which neither evict nor starve
+counters there.
 */}}
 {{- define "tollway.bundledRedis" -}}
 {{- $servers := list -}}
@@ -144,7 +135,7 @@ of counters.
 {{ toJson $servers }}
 {{- end -}}
 
-{{/* Prints the name and key of the Secret with the address of the Redis. */}}
+{{/* The Secret with the address of the Redis, as name and key. */}}
 {{- define "tollway.redisSecret" -}}
 {{- with .Values.redis -}}
 {{- $ways := list (ne .existingSecret.name "") (ne .url "") .bundled.enabled -}}
@@ -162,8 +153,8 @@ of counters.
 {{- end -}}
 
 {{/*
-Fails if values contradict each other, with the message of the operator. Without this check, the operator would reject
-the values only after the installation.
+Fails for values that contradict each other, with the words of the operator, which otherwise would reject them
+only after the installation.
 */}}
 {{- define "tollway.check" -}}
 {{- with .Values.lease -}}
@@ -207,7 +198,7 @@ the values only after the installation.
 {{- end -}}
 {{- end -}}
 
-{{/* Prints the operator's configuration: the values, under the names of the fields of the configuration. */}}
+{{/* The operator's configuration: the values under the names that it knows them by. */}}
 {{- define "tollway.config" -}}
 {{- $rateLimit := deepCopy .Values.rateLimit -}}
 {{- $broker := deepCopy .Values.broker -}}
@@ -248,14 +239,14 @@ payments: {{- $payments | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/*
-Prints the revision: a hash of the configuration, of the operators' own values and of the version. Each operator
-reports its revision, and the hook waits for operators that report this one.
+Identifies what a release asks for: the configuration, the operators' own values, and the version. The operators report
+it, and the hook waits for operators that report this one.
 */}}
 {{- define "tollway.revision" -}}
 {{- list (include "tollway.config" .) (toYaml .Values.operator) (toYaml .Values.image) .Chart.Version | join "\n" | sha256sum | trunc 16 -}}
 {{- end -}}
 
-{{/* Prints a list of the Secrets of this namespace that the values name and that pods read at start. */}}
+{{/* The Secrets of this namespace that the values name and that pods read at start, in a list. */}}
 {{- define "tollway.namedSecrets" -}}
 {{- $names := list -}}
 {{- $config := include "tollway.config" . | fromYaml -}}
@@ -266,8 +257,8 @@ reports its revision, and the hook waits for operators that report this one.
 {{- end -}}
 
 {{/*
-Prints secretNamespaces as a list: '*' for all watched namespaces, otherwise the names. Fails for an upgrade from a
-version whose operator could read all Secrets, if secretNamespaces is not set and a resource would lose its Secret.
+The namespaces of secretNamespaces, in a list: '*' where it stands for all of them, else each by its name. An upgrade
+from a version whose operator read all Secrets fails where it would lose rights without a decision.
 */}}
 {{- define "tollway.secretNamespaces" -}}
 {{- $given := .Values.secretNamespaces | default list | uniq -}}
@@ -285,9 +276,7 @@ version whose operator could read all Secrets, if secretNamespaces is not set an
 {{ toJson $given }}
 {{- end -}}
 
-{{/*
-Fails if the installed release may read all Secrets, and a resource uses a Secret that this release may not read.
-*/}}
+{{/* Fails where the installed release may read all Secrets, and resources use Secrets that this one may not read. */}}
 {{- define "tollway.requireDecision" -}}
 {{- $role := printf "%s-%s-resources" .Release.Namespace (include "tollway.name" .) -}}
 {{- $using := list -}}
@@ -310,9 +299,8 @@ Fails if the installed release may read all Secrets, and a resource uses a Secre
 {{- end -}}
 
 {{/*
-Prints the image of the hook. It is the image of the running operators, if their rollout is complete and their
-`tollway status` has the options that the hook uses: if the new image does not exist, a hook with the new image could
-not report that.
+The image of the hook: that of the operators that run, if their rollout is complete and their `tollway status` has what
+the hook asks for. An image that does not exist could not print that it does not exist.
 */}}
 {{- define "tollway.hookImage" -}}
 {{- $image := include "tollway.operatorImage" . -}}
@@ -330,9 +318,7 @@ not report that.
 {{ $image }}
 {{- end -}}
 
-{{/*
-Prints the annotations of a hook that runs after an uninstall. The argument is the weight, by which helm orders hooks.
-*/}}
+{{/* The annotations of what runs after an uninstall; its argument is the weight, by which helm orders hooks. */}}
 {{- define "tollway.removalHook" -}}
 helm.sh/hook: post-delete
 helm.sh/hook-weight: {{ . | quote }}

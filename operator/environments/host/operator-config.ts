@@ -15,6 +15,7 @@ export const options = {
   }),
 }
 
+/** The parsed values of `options`. */
 export type OperatorConfig = HostConfig<typeof options>
 
 type Field = keyof OperatorConfig

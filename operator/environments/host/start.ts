@@ -172,6 +172,7 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   return { provisioner, addresses }
 }
 
+/** Returns the ports on which the operator itself listens. */
 function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortRequest[] {
   return [
     { host: loopback, port: feedPort, wantedBy: 'the feed', advice: adviceForPort('feedPort') },
@@ -275,6 +276,7 @@ async function startRedis(
   }
 }
 
+/** Returns the text that the person who started the operator sees. */
 function welcome(
   { stateDir, config }: StandaloneOptions,
   { limits, routes }: Pick<OperatorApp<Controller>, 'limits' | 'routes'>,

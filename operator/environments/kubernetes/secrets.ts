@@ -14,6 +14,7 @@ import {
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
   readonly rateLimiter: ReadRateLimiter
+  /** Polls the Secrets that routes name. */
   readonly routes: PolledSecrets
 }
 

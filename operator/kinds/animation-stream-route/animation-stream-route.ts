@@ -1,16 +1,15 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
-import type { RouteLoad } from '../../pods/stream-loads.ts'
+import type { RouteLoad, StreamLoads } from '../../pods/stream-loads.ts'
 import type {
   CompletedContent,
   FeedKind,
   KindAdapter,
   KindColumns,
-  KindContext,
   UnmetDependency,
 } from '../kind-adapter.ts'
 import { findOpenOverlaps, openStreamMatchClaims } from './claim-stream-matches.ts'
-import type { SecretReference, SigningSecrets, Tokens } from './route-secrets.ts'
+import type { RouteSecrets, SecretReference, SigningSecrets, Tokens } from './route-secrets.ts'
 import {
   encodeStreamRoute,
   isStreamRoute,
@@ -31,13 +30,19 @@ export const animationStreamRoute: FeedKind<StreamRoute, OpenedStreamRoute> = {
   definition,
   isContent: isStreamRoute,
   columns: animationStreamRouteColumns,
-  open: animationStreamRoutes,
+  open: ({ routeSecrets, loads }) => animationStreamRoutes({ secrets: routeSecrets, loads }),
 }
 
-function animationStreamRoutes({
-  routeSecrets: secrets,
+interface StreamRouteContext {
+  readonly secrets: RouteSecrets
+  /** The numbers of streams and consumers that processes report for each route. */
+  readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
+}
+
+export function animationStreamRoutes({
+  secrets,
   loads,
-}: KindContext): KindAdapter<StreamRoute, OpenedStreamRoute> {
+}: StreamRouteContext): KindAdapter<StreamRoute, OpenedStreamRoute> {
   const completed = new WeakMap<StreamRoute, KnownSecrets & CompletedContent<OpenedStreamRoute>>()
   return {
     definition,

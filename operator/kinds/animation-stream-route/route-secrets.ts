@@ -90,6 +90,7 @@ export function readSigningSecrets(
   return { secrets }
 }
 
+/** The value for a Secret that does not exist. */
 export const noSecret = { missing: 'does not exist' } as const satisfies NoEntry
 
 /**

@@ -35,6 +35,8 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
   readonly random: () => number
 }
 
+export type MerchantController = ReturnType<typeof createMerchantController>
+
 const unreconciled: MerchantFacts = { problems: [], obstacle: undefined, synced: false }
 
 /**
@@ -144,7 +146,7 @@ export function createMerchantController<Resource extends MerchantResource>(
 
   const queue = new WorkQueue({ concurrency, reconcile, random, retries, onError })
   /**
-   * A separate queue, because reconciles wait for the limit of Secret reads, and would delay the condition
+   * Its own queue, because reconciles wait for the limit of Secret reads, and would delay the condition
    * Degraded for minutes.
    */
   const degradations = new WorkQueue({

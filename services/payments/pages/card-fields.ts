@@ -116,7 +116,7 @@ export function readCardFields(
   return { card }
 }
 
-export function textIn(body: Readonly<Record<string, unknown>>, name: string): string {
+function textIn(body: Readonly<Record<string, unknown>>, name: string): string {
   const value = Object.hasOwn(body, name) ? body[name] : ''
   return typeof value === 'string' ? value : ''
 }

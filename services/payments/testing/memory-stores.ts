@@ -1,9 +1,13 @@
 import type { AnswerStore, DueEvent, EventJournal, KeptAnswer } from '../processor/test-stores.ts'
 
-/** At most this many removed ids are remembered, so that their events are not appended again. */
+/**
+ * At most this many removed ids are remembered, so that a repeated call does not append their events again.
+ */
 const maxRemembered = 10_000
 
-/** Holds all events that are not acknowledged yet, without a limit. */
+/**
+ * Creates a journal in memory. Its size is not limited: it holds all events that are not acknowledged yet.
+ */
 export function createMemoryJournal(): EventJournal {
   const events = new Map<string, DueEvent>()
   const removed = new Set<string>()

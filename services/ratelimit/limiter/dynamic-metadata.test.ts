@@ -19,7 +19,7 @@ const request: DecisionRequest = {
   hitsAddend: 2,
 }
 
-test('metadata describes the request', () => {
+test('it describes the request', () => {
   assert.deepEqual(buildDynamicMetadata(request, []), {
     domain: 'd',
     descriptors: [

@@ -47,7 +47,8 @@ export function decodeDecisionRequest(bytes: Uint8Array): DecisionRequest {
   return { domain, descriptors: descriptors ?? [], hitsAddend }
 }
 
-function readDescriptor(reader: ProtobufReader, entriesAllowed: number): DescriptorRequest {
+/** Reads a descriptor; throws a GrpcError if it has more entries than allowed. */
+export function readDescriptor(reader: ProtobufReader, entriesAllowed: number): DescriptorRequest {
   if (entriesAllowed < 0) throw tooManyParts()
   let entries: DescriptorEntry[] | undefined
   let limit: DescriptorRequest['limit']

@@ -14,7 +14,6 @@ import {
   createJsonServer,
   type JsonServer,
   type JsonServerOptions,
-  queryOf,
   readParsedBody,
   sendAnswer,
   sendRejection,
@@ -125,12 +124,13 @@ function isUnknownKey({ outcome }: EndpointReply): boolean {
 }
 
 function read(request: FastifyRequest): EndpointRequest {
-  const { headers } = request
+  const { headers, url } = request
+  const question = url.indexOf('?')
   return {
     apiKey: request.apiKey,
     idempotencyKey: joinHeader(headers['idempotency-key']),
     params: request.params as Readonly<Record<string, string>>,
-    query: queryOf(request),
+    query: question === -1 ? '' : url.slice(question + 1),
     body: readParsedBody(request),
     // The public client, which sends `x-client`, always accepts JSON but cannot parse a body in the answer to
     // a PUT.

@@ -4,7 +4,10 @@ import fc from 'fast-check'
 import { payByCard } from '../../operations/testing/pay-under-test.ts'
 import { type ApiUnderTest, openShop, sharedApi, startMs, type TestShop } from './api-under-test.ts'
 
-/** The number of runs of each property. */
+/**
+ * The number of runs of each property. The tests send filters with values of an attacker, and export cells
+ * that a spreadsheet could run as formulas.
+ */
 const runs = Number(process.env['FC_RUNS'] ?? 300)
 
 let api: ApiUnderTest

@@ -16,7 +16,10 @@ import { openPostgres } from './postgres.ts'
 
 const skip = missingPostgres()
 
-/** pg_hba.conf: TLS clients need a certificate. The connections of the tests, without TLS, need none. */
+/**
+ * The content of pg_hba.conf: TLS clients need a certificate. The tests' own connections, without TLS, do
+ * not.
+ */
 const accessRules = `
 hostssl   all all 127.0.0.1/32 trust clientcert=verify-ca
 hostnossl all all 127.0.0.1/32 trust

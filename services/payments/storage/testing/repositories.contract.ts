@@ -210,8 +210,7 @@ const moneyRules: Record<string, Rule> = {
         processorReference: null,
         reference: 'order 1',
       },
-      pendingAmount: 0n,
-      voidedAmount: 1_000n,
+      ...{ pendingAmount: 0n, voidedAmount: 1_000n },
     }
     await storage.transaction(tx => insertTransaction(tx, stored))
     const plain = someTransaction(merchant, 9_007_199_254_740_991n)
@@ -368,7 +367,10 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
   assert.deepEqual(await findLedgerProblems(tx, 10), [])
 }
 
-/** Constraints, each with a statement that violates it; `$1` is the id of a transaction. */
+/**
+ * The names of constraints, each with a statement that violates the constraint; `$1` is the id of a
+ * transaction.
+ */
 const rejected: readonly (readonly [constraint: string, sql: string])[] = [
   ['transactions_buckets', 'UPDATE transactions SET captured_amount = 1 WHERE id = $1'],
   [
