@@ -15,7 +15,7 @@ export interface FaultRun {
   readonly t: Cleanup
   /** Determines the random behaviour. */
   readonly seed: number
-  /** The size of a report; otherwise a second or two, as in the tests. */
+  /** Whether the run has the size of a report. Otherwise it takes a second or two, as in the tests. */
   readonly isLong: boolean
 }
 

@@ -4,7 +4,7 @@ import type { Broker, RequestView } from '../streams/broker.ts'
 
 type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 
-/** Further requests are left out of a list. */
+/** A list leaves further requests out. */
 const maxShown = 1_000
 
 /**

@@ -191,7 +191,7 @@ export interface LogEntry {
   readonly position: number
   /** Bytes in the memory of the ring, which may overwrite them when it gets its next entry. */
   readonly bytes: Uint8Array
-  /** In milliseconds since the epoch. */
+  /** When the entry was received, in milliseconds since the epoch. */
   readonly receivedMs: number
 }
 

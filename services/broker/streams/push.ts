@@ -136,7 +136,10 @@ export class Push {
     if (rejection !== undefined) this.#failWith(rejection)
   }
 
-  /** A producer that continues has sent before the response, so it cannot know which message comes next. */
+  /**
+   * Whether the producer sends before the response. It does when it continues, as it cannot know which
+   * message comes next.
+   */
   get #isEarly(): boolean {
     return this.#pushed === undefined && this.#resumeToken !== undefined
   }

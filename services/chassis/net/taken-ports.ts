@@ -92,7 +92,7 @@ function bindError(localAddress: string, localPort: number): Promise<NodeJS.Errn
   })
 }
 
-/** Has the form of the errors of `listen`. */
+/** An error of the form that those of `listen` have. */
 function listenError(code: string, errno: number, { host, port }: PortAddress): NodeJS.ErrnoException {
   const error = new Error(`listen ${code}: ${getSystemErrorMessage(errno)} ${host}:${port}`)
   return Object.assign(error, { code, errno, syscall: 'listen' })

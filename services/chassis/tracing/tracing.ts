@@ -254,7 +254,7 @@ class Warnings {
     if (this.#mayWarn()) this.#log.warn(message, fields)
   }
 
-  /** The next warning that may be logged contains the number, which then starts at 0. */
+  /** Adds to the number of the next warning of lost spans. It starts at 0 again after each. */
   onLost(spans: number, reason: string): void {
     this.#lostSpans += spans
     if (!this.#mayWarn()) return

@@ -20,7 +20,7 @@ export interface CallContext {
 export interface CallHead {
   readonly method: AnyMethod
   readonly metadata: Metadata
-  /** As RFC 9113 (6.5.2) counts it. */
+  /** The size as RFC 9113 (6.5.2) counts it. */
   readonly metadataBytes: number
   /** Undefined without a deadline. */
   readonly timeoutMs: number | undefined

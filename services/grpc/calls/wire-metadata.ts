@@ -30,7 +30,7 @@ function bytesValues(value: string): Uint8Array[] {
   return value.split(',').map(part => Buffer.from(part, 'base64'))
 }
 
-/** As RFC 9113 (6.5.2) counts, without the fields of the transport. */
+/** The size as RFC 9113 (6.5.2) counts it, without the fields of the transport. */
 export function metadataBytes(fields: readonly string[]): number {
   let bytes = 0
   for (let index = 0; index < fields.length; index += 2) {

@@ -5,7 +5,7 @@ import type { Stream, StreamListener } from './streams/stream.ts'
 
 export interface ConnectionOptions {
   readonly maxConcurrentStreams: number
-  /** As RFC 9113 (6.5.2) counts. A longer list is truncated in the `RequestHead`. */
+  /** The size as RFC 9113 (6.5.2) counts it. A longer list is truncated in the `RequestHead`. */
   readonly maxHeaderListBytes: number
   /**
    * The peer is pinged after this time without bytes, and disconnected after as long again without an answer.

@@ -12,7 +12,7 @@ const maxMaxFrameBytes = 2 ** 24 - 1
 const settingBytes = 6
 
 /** Those of RFC 9113 (6.5.2) that affect a server which never pushes. */
-export interface PeerSettings {
+interface PeerSettings {
   headerTableBytes: number
   initialWindowBytes: number
   maxFrameBytes: number

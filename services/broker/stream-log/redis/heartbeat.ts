@@ -100,7 +100,7 @@ export class Heartbeat {
     if (this.#unavailableSinceMs !== undefined) this.#unavailableSinceMs = setup.clock.monotonicMs()
   }
 
-  /** The producer that another broker asked about is connected. */
+  /** Tells the broker that asked that the producer is connected. */
   answer(): void {
     this.#heartbeats.answer().catch(() => {})
   }
