@@ -2,10 +2,10 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type PageInput, pageReader, parsePage } from '../domain/input/page.ts'
 import type { Reader } from '../domain/input/record.ts'
 import type { App } from '../domain/merchant.ts'
-import { accept, mapResult, type Result } from '../domain/rejections.ts'
+import { mapResult, type Result } from '../domain/rejections.ts'
 import type { OwnListRequest } from '../operations/lists.ts'
 import type { Tx } from '../storage/storage.ts'
-import { answerList, jsonAnswer } from './answer.ts'
+import { answerList, type HttpAnswer, jsonAnswer } from './answer.ts'
 import type { AppCall, AppEndpoint, Example, QueryParameter } from './endpoint.ts'
 import { answerWith } from './openapi/schemas.ts'
 
@@ -41,77 +41,68 @@ function idInPath(path: string, { param }: AppCall): string {
 /** Bounds the memory of an export, which is read as one page. */
 const maxExportItems = 1000n
 
-type ExportEndpoint<Filter, Item> = Omit<ListEndpoint<Filter, Item>, 'item' | 'present'> & {
+interface PageEndpoint<Filter, Item> {
+  readonly path: string
+  readonly operationId: string
+  readonly tag: string
+  readonly summary: string
+  readonly filter: Reader<Filter>
+  /** Returns the id of the record that the list belongs to; by default, the id in the path. */
+  readonly owner?: (filter: Filter) => string
+  readonly list: (tx: Tx, request: OwnListRequest<Filter>) => Promise<Result<readonly Item[]>>
+}
+
+type ListEndpoint<Filter, Item> = PageEndpoint<Filter, Item> & {
+  readonly item: Example
+  readonly present: (item: Item) => JsonObject
+}
+
+export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): AppEndpoint<PageInput<Filter>> {
+  const { item, present } = list
+  const answer = { schema: { type: 'array', items: item.schema }, example: [item.example] }
+  return pageEndpoint(list, { answers: { 200: answer } }, items => answerList(items.map(present)))
+}
+
+type ExportEndpoint<Filter, Item> = PageEndpoint<Filter, Item> & {
   readonly write: (items: readonly Item[]) => string
 }
 
 export function exportEndpoint<Filter, Item>(
   list: ExportEndpoint<Filter, Item>,
 ): AppEndpoint<PageInput<Filter>> {
-  const { path, operationId, tag, summary, filter, write } = list
+  const { write } = list
+  const document = {
+    description:
+      'RFC 4180 in UTF-8, with a header. Text that a spreadsheet program takes for a formula has an apostrophe in ' +
+      'front. For what follows, pass the last id as `before`.',
+    produces: 'text/csv',
+    answers: { 200: { schema: { type: 'string' }, example: write([]) } },
+  } as const
+  const toAnswer = (items: readonly Item[]): HttpAnswer => {
+    return { status: 200, body: write(items), type: 'text/csv' }
+  }
+  return pageEndpoint(list, document, toAnswer, maxExportItems)
+}
+
+function pageEndpoint<Filter, Item>(
+  { path, operationId, tag, summary, filter, owner, list }: PageEndpoint<Filter, Item>,
+  document: Pick<AppEndpoint['document'], 'description' | 'produces' | 'answers'>,
+  toAnswer: (items: readonly Item[]) => HttpAnswer,
+  maxItems?: bigint,
+): AppEndpoint<PageInput<Filter>> {
+  const query = listParameters(pageReader(filter, maxItems).schema)
   return {
     kind: 'app',
     method: 'GET',
     path,
-    document: {
-      operationId,
-      tag,
-      summary,
-      description:
-        'RFC 4180 in UTF-8, with a header. Text that a spreadsheet program takes for a formula has an apostrophe in ' +
-        'front. For what follows, pass the last id as `before`.',
-      query: listParameters(pageReader(filter, maxExportItems).schema),
-      produces: 'text/csv',
-      answers: { 200: { schema: { type: 'string' }, example: write([]) } },
-    },
-    parse: ({ query }) => parsePage(query, filter, maxExportItems),
+    document: { operationId, tag, summary, query, ...document },
+    parse: call => parsePage(call.query, filter, maxItems),
     async act(tx, call) {
-      const items = await readItems(list, tx, call)
-      return items.ok ? accept({ status: 200, body: write(items.value), type: 'text/csv' }) : items
+      const { app, input } = call
+      const ownerId = owner?.(input.filter) ?? idInPath(path, call)
+      return mapResult(await list(tx, { app, owner: ownerId, page: input }), toAnswer)
     },
   }
-}
-
-interface ListEndpoint<Filter, Item> {
-  readonly path: string
-  readonly operationId: string
-  readonly tag: string
-  readonly summary: string
-  readonly filter: Reader<Filter>
-  readonly item: Example
-  /** Returns the id of the record that the list belongs to; by default, the id in the path. */
-  readonly owner?: (filter: Filter) => string
-  readonly list: (tx: Tx, request: OwnListRequest<Filter>) => Promise<Result<readonly Item[]>>
-  readonly present: (item: Item) => JsonObject
-}
-
-export function listEndpoint<Filter, Item>(list: ListEndpoint<Filter, Item>): AppEndpoint<PageInput<Filter>> {
-  const { path, operationId, tag, summary, filter, item } = list
-  return {
-    kind: 'app',
-    method: 'GET',
-    path,
-    document: {
-      operationId,
-      tag,
-      summary,
-      query: listParameters(pageReader(filter).schema),
-      answers: { 200: { schema: { type: 'array', items: item.schema }, example: [item.example] } },
-    },
-    parse: ({ query }) => parsePage(query, filter),
-    async act(tx, call) {
-      return mapResult(await readItems(list, tx, call), items => answerList(items.map(list.present)))
-    },
-  }
-}
-
-async function readItems<Filter, Item>(
-  { path, owner, list }: Pick<ListEndpoint<Filter, Item>, 'path' | 'owner' | 'list'>,
-  tx: Tx,
-  call: AppCall<PageInput<Filter>>,
-): Promise<Result<readonly Item[]>> {
-  const { app, input } = call
-  return list(tx, { app, owner: owner?.(input.filter) ?? idInPath(path, call), page: input })
 }
 
 /** The schema of a boolean in a query, where it is one of these words. */

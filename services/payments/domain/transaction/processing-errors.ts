@@ -1,6 +1,4 @@
-/** Why a payment was declined or could not be made, with a code of the public API. */
-export interface ProcessingError {
-  readonly code: ProcessingErrorCode
+interface Texts {
   readonly message: string
   /** The text for the payer, in English. */
   readonly client: string
@@ -10,11 +8,9 @@ export interface ProcessingError {
   readonly retry: boolean
 }
 
-interface Texts {
-  readonly message: string
-  readonly client: string
-  readonly merchant: string
-  readonly retry: boolean
+/** Why a payment was declined or could not be made, with a code of the public API. */
+export interface ProcessingError extends Texts {
+  readonly code: ProcessingErrorCode
 }
 
 const otherCard = 'The payment was not made. Please use another card.'
@@ -29,21 +25,13 @@ function retryable(message: string, merchant: string, client: string): Texts {
   return { message, client, merchant, retry: true }
 }
 
-function mistyped(message: string, merchant: string, client = checkCard): Texts {
-  return { message, client, merchant, retry: false }
-}
-
-function misused(message: string, merchant: string): Texts {
-  return { message, client: shopError, merchant, retry: false }
-}
-
 /** The codes are those of the public API; the texts are this service's own. */
 const texts = {
-  1: misused('Invalid currency', 'The currency does not exist, or there is no rate for it.'),
-  2: mistyped('Invalid card details', 'The card details are not those of a card.'),
-  3: mistyped('Invalid card number', 'The card number has a mistake.', 'Please check the card number.'),
-  4: mistyped('Invalid card verification code', 'The verification code is wrong.', 'Please check the code.'),
-  5: mistyped('Invalid expiry date', 'The expiry date is not a date.', 'Please check the expiry date.'),
+  1: decline('Invalid currency', 'The currency does not exist, or there is no rate for it.', shopError),
+  2: decline('Invalid card details', 'The card details are not those of a card.', checkCard),
+  3: decline('Invalid card number', 'The card number has a mistake.', 'Please check the card number.'),
+  4: decline('Invalid card verification code', 'The verification code is wrong.', 'Please check the code.'),
+  5: decline('Invalid expiry date', 'The expiry date is not a date.', 'Please check the expiry date.'),
   6: decline('Card expired', 'The card has expired; trying again is of no use.', 'The card has expired.'),
   7: retryable(
     'Insufficient funds',
@@ -63,32 +51,29 @@ const texts = {
     'Something on the way to the bank failed for a moment.',
     'Something went wrong. Please try again.',
   ),
-  13: misused(
+  13: decline(
     'Invalid descriptor',
     'The descriptor has more than 22 characters or some that are not printable.',
+    shopError,
   ),
-  14: misused('Invalid amount', 'The amount is not a whole number of minor units above zero.'),
-  15: misused('Missing amount', 'There is no amount.'),
-  16: misused('Missing currency', 'There is no currency.'),
-  17: mistyped('Missing card number', 'There is no card number.', 'Please fill in the card number.'),
-  18: mistyped('Missing expiry month', 'There is no expiry month.', 'Please fill in the expiry date.'),
-  19: mistyped('Missing expiry year', 'There is no expiry year.', 'Please fill in the expiry date.'),
-  20: mistyped(
-    'Missing card verification code',
-    'There is no verification code.',
-    'Please fill in the code.',
-  ),
-  21: misused('Missing HTTPS', 'Card details were sent without encryption.'),
-  22: misused('Amount too large', 'The amount is above what one transaction may have.'),
+  14: decline('Invalid amount', 'The amount is not a whole number of minor units above zero.', shopError),
+  15: decline('Missing amount', 'There is no amount.', shopError),
+  16: decline('Missing currency', 'There is no currency.', shopError),
+  17: decline('Missing card number', 'There is no card number.', 'Please fill in the card number.'),
+  18: decline('Missing expiry month', 'There is no expiry month.', 'Please fill in the expiry date.'),
+  19: decline('Missing expiry year', 'There is no expiry year.', 'Please fill in the expiry date.'),
+  20: decline('Missing card verification code', 'There is no verification code.', 'Please fill in the code.'),
+  21: decline('Missing HTTPS', 'Card details were sent without encryption.', shopError),
+  22: decline('Amount too large', 'The amount is above what one transaction may have.', shopError),
   25: retryable(
     'Card amount limit exceeded',
     'The card has reached a limit that its bank set; it can be raised or pass.',
     'The payment is above the limit of the card. Please use another card.',
   ),
-  26: misused('Invalid merchant key', 'There is no merchant with this public key.'),
-  27: misused('Transactions not allowed', 'This merchant may not create transactions.'),
-  28: misused('Saving cards not allowed', 'This merchant may not save cards.'),
-  29: mistyped(
+  26: decline('Invalid merchant key', 'There is no merchant with this public key.', shopError),
+  27: decline('Transactions not allowed', 'This merchant may not create transactions.', shopError),
+  28: decline('Saving cards not allowed', 'This merchant may not save cards.', shopError),
+  29: decline(
     'Invalid number or card not supported',
     'The number is of no scheme that is accepted.',
     otherCard,

@@ -1,4 +1,4 @@
-import type { Texts } from './texts.ts'
+import type { Texts } from './texts-en.ts'
 
 const ifSent =
   'Har du allerede indtastet kortet og trykket på Betal, så spørg først butikken eller din bank, om betalingen er gennemført.'

@@ -3,12 +3,13 @@ import {
   processingError,
   processingErrorCodes,
 } from '../../domain/transaction/processing-errors.ts'
-import type { Texts } from './texts.ts'
+import type { CardFieldError } from '../card-fields.ts'
 
 const ifSent = 'If you have sent the card before, ask the shop or your bank first whether you have paid.'
 const askTheShop = 'Please ask the shop for a new link.'
 
-export const english: Texts = {
+export const english = {
+  /** The name of the language in the language itself. */
   language: 'English',
   testMode: 'Test mode',
   testModeNote: 'No money is moved.',
@@ -25,10 +26,10 @@ export const english: Texts = {
     expiryPlaceholder: 'MM / YY',
     code: 'Security code',
     codeHint: '3 digits on the back',
-    pay: amount => `Pay ${amount}`,
+    pay: (amount: string) => `Pay ${amount}`,
     paying: 'Paying…',
     privacy: 'The shop never sees your card number.',
-    continuesTo: host => `After the payment you go on to ${host}.`,
+    continuesTo: (host: string) => `After the payment you go on to ${host}.`,
     changeAmount: 'Change the amount',
     formError: 'Please check the fields that are marked.',
     errors: {
@@ -42,10 +43,11 @@ export const english: Texts = {
       'expiry-past': 'This card has expired.',
       'code-missing': 'Enter the security code.',
       'code-wrong': 'The code has 3 digits.',
-    },
+    } satisfies Record<CardFieldError, string>,
     formExpired: 'This page was open for a long time; please enter the card once more.',
     testCards: 'Cards to try with',
     testCardsNote: 'With any date to come and any 3 digits.',
+    /** The test cards that the page shows for test merchants, by name; see `testCards`. */
     testCardMeanings: {
       visa: 'is approved',
       'declined-7': 'has too little money',
@@ -58,11 +60,12 @@ export const english: Texts = {
     heading: 'How much do you want to pay?',
     label: 'Amount',
     currency: 'Currency',
-    hint: example => `For example ${example}`,
+    hint: (example: string) => `For example ${example}`,
     next: 'Continue',
-    error: example => `Enter an amount above zero, such as ${example}.`,
-    noDecimals: example => `This currency has no decimals. Enter a whole amount, such as ${example}.`,
-    tooManyDecimals: example => `The amount has too many decimals. Enter it such as ${example}.`,
+    error: (example: string) => `Enter an amount above zero, such as ${example}.`,
+    noDecimals: (example: string) =>
+      `This currency has no decimals. Enter a whole amount, such as ${example}.`,
+    tooManyDecimals: (example: string) => `The amount has too many decimals. Enter it such as ${example}.`,
     currencyError: 'Choose a currency from the list.',
   },
   challenge: {
@@ -85,7 +88,7 @@ export const english: Texts = {
     card: 'Card',
     date: 'Date',
     transaction: 'Payment number',
-    continueTo: host => `Continue to ${host}`,
+    continueTo: (host: string) => `Continue to ${host}`,
     continuesSoon: 'You go on in a few seconds.',
     stay: 'Stay here',
     close: 'You can close this page.',
@@ -161,7 +164,10 @@ export const english: Texts = {
   },
   reloadOutcome: 'Look again',
   forMerchant: 'For the shop',
+  /** Why the payment was declined, for the payer, by processing error. */
   declines: Object.fromEntries(
     processingErrorCodes.map(code => [code, processingError(code).client]),
   ) as Record<ProcessingErrorCode, string>,
 }
+
+export type Texts = typeof english

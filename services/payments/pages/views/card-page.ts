@@ -2,9 +2,11 @@ import { findTestCardByName } from '../../processor/test-cards.ts'
 import { type CardErrors, type CardField, type CardFieldError, cardFields } from '../card-fields.ts'
 import { linkSummary, merchantName, type PaymentLink, toQuery } from '../link.ts'
 import { formatPayment } from '../texts/money-text.ts'
-import { type CardTexts, shownTestCards, textsFor } from '../texts/texts.ts'
+import { textsFor } from '../texts/texts.ts'
 import { html, type Markup } from './html.ts'
 import { layOut } from './layout.ts'
+
+type CardTexts = ReturnType<typeof textsFor>['card']
 
 export interface CardPage {
   /** The token with the idempotency key, so that a form that is submitted twice makes one payment. */
@@ -102,8 +104,8 @@ const schemes = html`<span class="schemes" data-scheme="" aria-hidden="true">
 </span>`
 
 function testCards(card: CardTexts): Markup {
-  const rows = shownTestCards.map(
-    name => html`<li><code>${findTestCardByName(name)?.number}</code> ${card.testCardMeanings[name]}</li>`,
+  const rows = Object.entries(card.testCardMeanings).map(
+    ([name, meaning]) => html`<li><code>${findTestCardByName(name)?.number}</code> ${meaning}</li>`,
   )
   return html`<details class="test-cards"><summary>${card.testCards}</summary>
 <ul>${rows}</ul><p>${card.testCardsNote}</p></details>`
