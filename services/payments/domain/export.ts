@@ -1,11 +1,11 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import type { Line } from './ledger/ledger.ts'
+import { isoDate } from './present.ts'
 import type { Transaction } from './transaction/transaction.ts'
 
 /** The columns of an export, in the order of the file. Each function returns the cell of a record. */
 type Columns<Item> = Readonly<Record<string, (item: Item) => Cell>>
 
-const isoDate = (ms: number) => new Date(ms).toISOString()
 const jsonOrNull = (value: JsonObject | null) => (value === null ? null : JSON.stringify(value))
 
 /** The amounts are in minor units of `currency`. */

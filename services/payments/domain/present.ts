@@ -175,6 +175,6 @@ export function presentRejection({ code, message, fields, processingError: decli
   return { code, message, error: presentProcessingError(declined.code) }
 }
 
-function isoDate(ms: number): string {
+export function isoDate(ms: number): string {
   return new Date(ms).toISOString()
 }

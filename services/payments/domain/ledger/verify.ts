@@ -1,4 +1,5 @@
 import type { Merchant } from '../merchant.ts'
+import { total } from '../money/money.ts'
 import type { Dispute } from '../transaction/dispute.ts'
 import type { TrailEntry } from '../transaction/trail.ts'
 import { remainingAmount, type Transaction } from '../transaction/transaction.ts'
@@ -234,8 +235,4 @@ function expect(record: string, what: string, found: bigint, expected: bigint, r
 function balance(entries: readonly LedgerEntry[], account: Account, currency: string): bigint {
   const postings = entries.flatMap(entry => entry.postings)
   return sumAccount(postings, account).get(currency) ?? 0n
-}
-
-function total(amounts: readonly bigint[]): bigint {
-  return amounts.reduce((sum, amount) => sum + amount, 0n)
 }

@@ -80,3 +80,7 @@ export function toJsonNumber(amount: bigint): number {
   if (!fitsJson(amount)) throw new RangeError(`${amount} is too large for a JSON number`)
   return Number(amount)
 }
+
+export function total(amounts: readonly bigint[]): bigint {
+  return amounts.reduce((sum, amount) => sum + amount, 0n)
+}

@@ -1,7 +1,7 @@
 import { chargeFee, type LedgerEntry, transfer } from '../ledger/ledger.ts'
 import { exchange } from '../money/exchange.ts'
 import { calculateFee, type Fee, noFee } from '../money/fees.ts'
-import { fitsJson, scale } from '../money/money.ts'
+import { fitsJson, scale, total } from '../money/money.ts'
 import { addValue, takeValue } from '../money/refundable-value.ts'
 import { accept, type Result, reject, rejectField } from '../rejections.ts'
 import {
@@ -152,10 +152,6 @@ function calculateExcessHeld(
   const before = total(earlier.filter(({ status }) => status !== 'won').map(one => one.excessHeld))
   // The difference can be negative, because captures after the earlier disputes can lower the average rate.
   return value > before ? value - before : 0n
-}
-
-function total(values: readonly bigint[]): bigint {
-  return values.reduce((sum, value) => sum + value, 0n)
 }
 
 /**

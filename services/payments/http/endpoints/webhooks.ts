@@ -1,6 +1,7 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { id } from '../../domain/input/fields.ts'
 import { described, optionalField, record } from '../../domain/input/record.ts'
+import { isoDate } from '../../domain/present.ts'
 import { accept, mapResult } from '../../domain/rejections.ts'
 import { ownEvent } from '../../operations/accounts/access.ts'
 import {
@@ -39,10 +40,10 @@ function presentWebhook({ id: webhookId, merchantId, createdMs, url, events, dis
   return {
     id: webhookId,
     merchantId,
-    created: new Date(createdMs).toISOString(),
+    created: isoDate(createdMs),
     url,
     events,
-    disabled: disabledMs === null ? null : new Date(disabledMs).toISOString(),
+    disabled: disabledMs === null ? null : isoDate(disabledMs),
   } satisfies JsonObject
 }
 

@@ -128,9 +128,7 @@ function describeErrors(
   kind: PaymentsEndpoint['kind'],
   declines: boolean,
 ): JsonObject {
-  const invalid = declines
-    ? { description: 'Some fields are invalid, or the payment was declined.', schema: anyError }
-    : { description: 'Some fields are invalid, or the body cannot be read.', schema: anyError }
+  const invalid = declines ? 'the payment was declined' : 'the body cannot be read'
   const entries: [number, string][] = []
   if (kind === 'sign-up') entries.push([403, rejections.signup_closed.message])
   else entries.push([401, rejections.unauthorized.message], [404, rejections.not_found.message])
@@ -144,7 +142,7 @@ function describeErrors(
   entries.push([429, rejections.too_many_requests.message])
   entries.push([500, rejections.internal_error.message], [503, rejections.unavailable.message])
   return {
-    400: errorAnswer(invalid.description, invalid.schema),
+    400: errorAnswer(`Some fields are invalid, or ${invalid}.`, anyError),
     ...Object.fromEntries(entries.map(([status, text]) => [status, errorAnswer(text, ref('Error'))])),
   }
 }

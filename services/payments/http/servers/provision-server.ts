@@ -2,6 +2,7 @@ import type { Socket } from 'node:net'
 import { TLSSocket } from 'node:tls'
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { findExponent, type Money } from '../../domain/money/money.ts'
+import { isoDate } from '../../domain/present.ts'
 import { mapResult, type Result, reject } from '../../domain/rejections.ts'
 import { parseBooks, parseProvision, parseUid } from '../../operations/accounts/provision-input.ts'
 import { closeProvisionedMerchant, provisionMerchant } from '../../operations/accounts/provision-merchant.ts'
@@ -111,8 +112,8 @@ function presentSum({ currency, amount }: Money): JsonObject {
 
 function presentVerification({ records, findings, shown, ...times }: LastVerification): JsonObject {
   return {
-    began: new Date(times.beganMs).toISOString(),
-    ended: new Date(times.endedMs).toISOString(),
+    began: isoDate(times.beganMs),
+    ended: isoDate(times.endedMs),
     records,
     findings,
     shown: shown.map(({ uid, merchantId, record, message }) => ({ uid, merchantId, record, message })),

@@ -13,6 +13,7 @@ import { findCard } from '../../storage/tables/cards.ts'
 import { findDispute } from '../../storage/tables/disputes.ts'
 import { findFraud } from '../../storage/tables/frauds.ts'
 import { findLine } from '../../storage/tables/lines.ts'
+import { findMerchant } from '../../storage/tables/merchants.ts'
 import { findMerchantOfApp, findMerchantOfTransaction } from '../../storage/tables/merchants-of-app.ts'
 import { findTransactionOfApp, lockTransaction } from '../../storage/tables/transactions.ts'
 import type { Payments } from '../operation.ts'
@@ -47,13 +48,24 @@ export async function ownOpenMerchant(tx: Tx, app: App, merchantId: string): Pro
   return merchant.value.closedMs === null ? accept(merchant.value) : reject('merchant_closed')
 }
 
-interface OwnTransaction {
+export interface TransactionWithMerchant {
   readonly transaction: Transaction
   readonly merchant: Merchant
 }
 
+/** Locks a transaction of any merchant; undefined if it does not exist. */
+export async function lockWithMerchant(tx: Tx, id: string): Promise<TransactionWithMerchant | undefined> {
+  const transaction = await lockTransaction(tx, id)
+  const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
+  return transaction && merchant && { transaction, merchant }
+}
+
 /** Also locks the record, so that no other transaction can change it until `tx` ends. */
-export async function lockOwnTransaction(tx: Tx, app: App, id: string): Promise<Result<OwnTransaction>> {
+export async function lockOwnTransaction(
+  tx: Tx,
+  app: App,
+  id: string,
+): Promise<Result<TransactionWithMerchant>> {
   if (!isId(id)) return reject('not_found')
   const [transaction, merchant] = await Promise.all([
     lockTransaction(tx, id),

@@ -95,46 +95,41 @@ export async function readWebhook(tx: Tx, { app, webhookId }: OfWebhook): Promis
     : endpoint
 }
 
-/** Null fields are not changed. After `disabled: false`, waiting events are delivered. */
-export async function updateWebhook(
+/** Locks an endpoint, and stores the fields that `change` returns. */
+async function changeWebhook(
   tx: Tx,
-  { clock }: Payments,
-  { update, ...request }: OfWebhook & { readonly update: WebhookUpdate },
+  { app, webhookId }: OfWebhook,
+  change: (endpoint: WebhookEndpoint) => Partial<WebhookEndpoint>,
 ): Promise<Result<WebhookEndpoint>> {
-  const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
+  const endpoint = await lockOwnWebhook(tx, app, webhookId)
   if (!endpoint.ok) return endpoint
-  const { url, events, disabled } = update
-  const disabledMs =
-    disabled === false ? null : (endpoint.value.disabledMs ?? (disabled ? clock.nowMs() : null))
-  const updated = {
-    ...endpoint.value,
-    url: url ?? endpoint.value.url,
-    events: events ?? endpoint.value.events,
-    disabledMs,
-  }
-  await updateWebhookEndpoint(tx, updated)
-  return accept(updated)
+  const changed = { ...endpoint.value, ...change(endpoint.value) }
+  await updateWebhookEndpoint(tx, changed)
+  return accept(changed)
 }
 
-export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebhook): Promise<Result<void>> {
-  const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
-  if (!endpoint.ok) return endpoint
-  await deleteWebhookEndpoint(tx, endpoint.value.id, clock.nowMs())
-  return done
+/** Null fields are not changed. After `disabled: false`, waiting events are delivered. */
+export function updateWebhook(
+  tx: Tx,
+  { clock }: Payments,
+  { update: { url, events, disabled }, ...request }: OfWebhook & { readonly update: WebhookUpdate },
+): Promise<Result<WebhookEndpoint>> {
+  return changeWebhook(tx, request, endpoint => ({
+    url: url ?? endpoint.url,
+    events: events ?? endpoint.events,
+    disabledMs: disabled === false ? null : (endpoint.disabledMs ?? (disabled ? clock.nowMs() : null)),
+  }))
 }
 
 /** The previous secret signs as well until the next rotation, so that the receiver has time to switch. */
-export async function rotateSecret(
+export function rotateSecret(
   tx: Tx,
   { randomBytes }: Payments,
   request: OfWebhook,
 ): Promise<Result<WebhookEndpoint>> {
-  const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
-  if (!endpoint.ok) return endpoint
-  const secrets = [newWebhookSecret(randomBytes), ...endpoint.value.secrets].slice(0, maxSecrets)
-  const updated = { ...endpoint.value, secrets }
-  await updateWebhookEndpoint(tx, updated)
-  return accept(updated)
+  return changeWebhook(tx, request, ({ secrets }) => ({
+    secrets: [newWebhookSecret(randomBytes), ...secrets].slice(0, maxSecrets),
+  }))
 }
 
 /** Enables the endpoint, and makes all undelivered events due now, also those that were given up. */
@@ -143,12 +138,16 @@ export async function retryWebhook(
   { clock }: Payments,
   request: OfWebhook,
 ): Promise<Result<WebhookEndpoint>> {
+  const enabled = await changeWebhook(tx, request, () => ({ disabledMs: null }))
+  if (enabled.ok) await retryUndelivered(tx, enabled.value.id, clock.nowMs())
+  return enabled
+}
+
+export async function deleteWebhook(tx: Tx, { clock }: Payments, request: OfWebhook): Promise<Result<void>> {
   const endpoint = await lockOwnWebhook(tx, request.app, request.webhookId)
   if (!endpoint.ok) return endpoint
-  const updated = { ...endpoint.value, disabledMs: null }
-  await updateWebhookEndpoint(tx, updated)
-  await retryUndelivered(tx, endpoint.value.id, clock.nowMs())
-  return accept(updated)
+  await deleteWebhookEndpoint(tx, endpoint.value.id, clock.nowMs())
+  return done
 }
 
 /** Makes an event of the merchant's log due at the endpoint, even if it was delivered before. */

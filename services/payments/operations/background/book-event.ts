@@ -1,5 +1,4 @@
 import { derivedId } from '../../domain/ids.ts'
-import type { Merchant } from '../../domain/merchant.ts'
 import { presentFraudAlert } from '../../domain/present.ts'
 import type { Result } from '../../domain/rejections.ts'
 import {
@@ -16,8 +15,7 @@ import { findTransactionId } from '../../storage/delivery/processor-instructions
 import type { Tx } from '../../storage/storage.ts'
 import { disputesOfTransactions, findDispute } from '../../storage/tables/disputes.ts'
 import { findFraud, insertFraud } from '../../storage/tables/frauds.ts'
-import { findMerchant } from '../../storage/tables/merchants.ts'
-import { lockTransaction } from '../../storage/tables/transactions.ts'
+import { lockWithMerchant, type TransactionWithMerchant } from '../accounts/access.ts'
 import { emitEvent } from '../events.ts'
 import { operationContext, type Payments } from '../operation.ts'
 import { saveDispute } from '../transactions/disputes.ts'
@@ -74,18 +72,17 @@ export async function bookEvent(
   { event, test, seenMs }: ReceivedEvent,
 ): Promise<BookingResult> {
   const id = await findTransactionId(tx, event.reference, test)
-  const transaction = id === undefined ? undefined : await lockTransaction(tx, id)
-  const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
-  if (transaction === undefined || merchant === undefined) {
+  const cause = id === undefined ? undefined : await lockWithMerchant(tx, id)
+  if (cause === undefined) {
     return withoutCause(payments, seenMs, `there is no transaction of ${event.reference}`)
   }
   switch (event.kind) {
     case 'fraud':
-      return bookFraud(tx, payments, event, transaction)
+      return bookFraud(tx, payments, event, cause.transaction)
     case 'dispute-raised':
-      return bookDispute(tx, payments, event, { transaction, merchant })
+      return bookDispute(tx, payments, event, cause)
     case 'dispute-resolved':
-      return bookResolution(tx, payments, event, { transaction, merchant, seenMs })
+      return bookResolution(tx, payments, event, { ...cause, seenMs })
   }
 }
 
@@ -129,16 +126,11 @@ function onAnotherTransaction(what: string): BookingResult {
   return unbooked('refused', `the books have the ${what} on another transaction`)
 }
 
-interface Cause {
-  readonly transaction: Transaction
-  readonly merchant: Merchant
-}
-
 async function bookDispute(
   tx: Tx,
   payments: Payments,
   event: EventOf<'dispute-raised'>,
-  { transaction, merchant }: Cause,
+  { transaction, merchant }: TransactionWithMerchant,
 ): Promise<BookingResult> {
   const id = derivedId('dispute', event.dispute)
   const { amount, currency, reason, dueMs } = event
@@ -162,7 +154,7 @@ async function bookResolution(
   tx: Tx,
   payments: Payments,
   event: EventOf<'dispute-resolved'>,
-  { transaction, merchant, seenMs }: Cause & Pick<ReceivedEvent, 'seenMs'>,
+  { transaction, merchant, seenMs }: TransactionWithMerchant & Pick<ReceivedEvent, 'seenMs'>,
 ): Promise<BookingResult> {
   const dispute: Dispute | undefined = await findDispute(tx, derivedId('dispute', event.dispute))
   if (dispute === undefined) {

@@ -1,6 +1,6 @@
 import { expireTransaction } from '../../domain/transaction/change.ts'
-import { findMerchant } from '../../storage/tables/merchants.ts'
-import { listExpiredTransactions, lockTransaction } from '../../storage/tables/transactions.ts'
+import { listExpiredTransactions } from '../../storage/tables/transactions.ts'
+import { lockWithMerchant } from '../accounts/access.ts'
 import { operationContext, type Payments } from '../operation.ts'
 import { storeChange } from '../transactions/change-transaction.ts'
 
@@ -12,11 +12,10 @@ export async function expireAuthorisations(payments: Payments): Promise<number> 
   const ids = await storage.transaction(tx => listExpiredTransactions(tx, clock.nowMs(), maxExpiredAtOnce))
   for (const id of ids) {
     await storage.transaction(async tx => {
-      const transaction = await lockTransaction(tx, id)
-      const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
-      if (transaction === undefined || merchant === undefined) return
+      const locked = await lockWithMerchant(tx, id)
+      if (locked === undefined) return
       // Undefined if another process has captured or voided the amount between the query and the lock.
-      const change = expireTransaction(transaction, operationContext(payments, merchant))
+      const change = expireTransaction(locked.transaction, operationContext(payments, locked.merchant))
       if (change !== undefined) storeChange(tx, payments, change, 'transaction.expired')
     })
   }

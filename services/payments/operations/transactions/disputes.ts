@@ -11,8 +11,7 @@ import {
 import { saveDisputeChange } from '../../storage/changes.ts'
 import type { Tx } from '../../storage/storage.ts'
 import { disputesOfTransactions, findDispute } from '../../storage/tables/disputes.ts'
-import { findMerchant } from '../../storage/tables/merchants.ts'
-import { lockTransaction } from '../../storage/tables/transactions.ts'
+import { lockWithMerchant } from '../accounts/access.ts'
 import { emitEvent } from '../events.ts'
 import { operationContext, type Payments } from '../operation.ts'
 
@@ -30,7 +29,7 @@ export async function raiseDisputeByHand(
   payments: Payments,
   { transactionId, ...input }: DisputeRequest,
 ): Promise<Result<Dispute>> {
-  const cause = await lockCause(tx, transactionId)
+  const cause = isId(transactionId) ? await lockWithMerchant(tx, transactionId) : undefined
   if (cause === undefined) return reject('not_found', 'The transaction was not found.')
   const earlier = await disputesOfTransactions(tx, [transactionId])
   const change = raiseDispute(
@@ -47,19 +46,13 @@ export async function resolveDisputeByHand(
   { disputeId, outcome }: { readonly disputeId: string; readonly outcome: DisputeOutcome },
 ): Promise<Result<Dispute>> {
   const found = isId(disputeId) ? await findDispute(tx, disputeId) : undefined
-  const cause = found && (await lockCause(tx, found.transactionId))
+  const cause = found && (await lockWithMerchant(tx, found.transactionId))
   // Reads the dispute again, because it may have been resolved during the wait for the lock.
   const dispute = cause && (await findDispute(tx, disputeId))
   if (cause === undefined || dispute === undefined) return reject('not_found', 'The dispute was not found.')
   const context = operationContext(payments, cause.merchant)
   const change = resolveDispute(cause.transaction, dispute, outcome, context)
   return saveDispute(tx, payments, change)
-}
-
-async function lockCause(tx: Tx, transactionId: string) {
-  const transaction = isId(transactionId) ? await lockTransaction(tx, transactionId) : undefined
-  const merchant = transaction && (await findMerchant(tx, transaction.merchantId))
-  return transaction && merchant && { transaction, merchant }
 }
 
 /** Stores a dispute and its event. The caller must have locked the transaction. */
