@@ -69,15 +69,17 @@ function readLayer(packed: Buffer): ReadonlyMap<string, string> {
   return new Map(files.map(path => [path, /sbom|local\/bin/.test(path) ? text(path) : '']))
 }
 
+const make = () => createMaker(newFolder(), sources).make(recipe('ratelimit'))
+const made = make()
+
 test('two builds of the same sources give the same image', async () => {
-  const make = () => createMaker(newFolder(), sources).make(recipe('ratelimit'))
-  const [first, second] = [await make(), await make()]
+  const [first, second] = [await made, await make()]
   assert.equal(first.digest, second.digest)
   assert.ok(readFileSync(first.archive).equals(readFileSync(second.archive)))
 })
 
 test('an archive has the index, tags and layers that docker, containerd and skopeo read', async () => {
-  const { digest, archive } = await createMaker(newFolder(), sources).make(recipe('ratelimit'))
+  const { digest, archive } = await made
   const { index, manifest, config, docker, blob } = readArchive(archive)
   const names = ['dev', '1.2.3', '0123456789ab']
   type Descriptor = { digest: string; annotations: Record<string, string> }
