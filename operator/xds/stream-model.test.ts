@@ -11,7 +11,7 @@ import { createStreamState, offer, type RequestOutcome, receive, renew, type Str
  * whatever order, both must send the same.
  */
 const soak = process.env['SOAK'] === '1'
-const numRuns = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 2000))
+const numRuns = Number(process.env['FC_RUNS'] ?? (soak ? 100_000 : 500))
 
 /** One name is the beginning of another, so that it matters that a rejection names the longest one. */
 const names = ['a', 'a-b', 'c'] as const

@@ -19,7 +19,7 @@ import type { RedisCounters } from './redis-setup.ts'
 import { openRedis, problemOf } from './testing/open-redis-counters.ts'
 
 /** The number of traces of each algorithm. `make soak` runs a million. */
-const traces = Number(process.env['TRACES'] ?? 10_000)
+const traces = Number(process.env['TRACES'] ?? 2_500)
 /** The number of traces that run at the same time, each with keys of its own. */
 const atOnce = 500
 
