@@ -5,7 +5,7 @@ import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import { openTracingTo, startCollector } from '../chassis/tracing/testing/span-collector.ts'
 import type { Hit } from './counters/counters.ts'
 import type { DecisionRequest } from './limiter/decision.ts'
-import { startDecision, startJsonAnswer, startMemcachedCounting, startRedisCounting } from './spans.ts'
+import { countingSpans, startDecision, startJsonAnswer } from './spans.ts'
 
 const traceId = '0af7651916cd43dd8448eb211c80319c'
 const parentId = 'b7ad6b7169203331'
@@ -50,8 +50,8 @@ test("a decision's span has the request, and is a child of the caller's", async 
 
 test("counting and the JSON answer are children of the decision's span", async t => {
   const spans = await spansOf(t, decision => {
-    startRedisCounting(decision, batch).end()
-    startMemcachedCounting(decision, batch).end()
+    countingSpans.redis(decision, batch).end()
+    countingSpans.memcache(decision, batch).end()
     decision.end()
     startJsonAnswer(decision).end()
   })

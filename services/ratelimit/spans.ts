@@ -27,25 +27,20 @@ export function startJsonAnswer(decision: Span): Span {
 
 export type StartCounting = (decision: Span, batch: readonly Hit[]) => Span
 
-/** The attributes are numbers of hits. */
-export const startRedisCounting: StartCounting = (decision, batch) => {
-  let perSecond = 0
-  for (const hit of batch) if (hit.perSecond) perSecond += 1
-  return decision.child('Redis Pipeline Execution', {
-    'pipeline length': batch.length - perSecond,
-    'perSecondPipeline length': perSecond,
-  })
-}
-
-export const startMemcachedCounting: StartCounting = (decision, batch) =>
-  decision.child('Memcached Fetch Execution', { 'keysToGet length': batch.length })
-
-/** The function for each backend; counting in the memory of this process has no span. */
-export const countingSpans: Readonly<Record<'redis' | 'memcache' | 'memory', StartCounting | undefined>> = {
-  redis: startRedisCounting,
-  memcache: startMemcachedCounting,
+/** For each backend; the attributes are numbers of hits. Counting in the memory of this process has no span. */
+export const countingSpans = {
+  redis(decision, batch) {
+    let perSecond = 0
+    for (const hit of batch) if (hit.perSecond) perSecond += 1
+    return decision.child('Redis Pipeline Execution', {
+      'pipeline length': batch.length - perSecond,
+      'perSecondPipeline length': perSecond,
+    })
+  },
+  memcache: (decision, batch) =>
+    decision.child('Memcached Fetch Execution', { 'keysToGet length': batch.length }),
   memory: undefined,
-}
+} satisfies Readonly<Record<string, StartCounting | undefined>>
 
 /**
  * Formats the request in protobuf's text format on one line, as the attribute of envoyproxy/ratelimit has it.

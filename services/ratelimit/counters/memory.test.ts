@@ -3,10 +3,12 @@ import { test } from 'node:test'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
 import { type Hit, maxCount } from './counters.ts'
-import { createMemoryCounters, type MemoryCounters } from './memory.ts'
+import { createMemoryCounters } from './memory.ts'
 import { countersContract } from './testing/counters.contract.ts'
 import { reservationsContract } from './testing/reservations.contract.ts'
 import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
+
+type MemoryCounters = ReturnType<typeof createMemoryCounters>
 
 function openMemory(
   maxKeys?: number,

@@ -15,7 +15,7 @@ interface MemoryCountersOptions {
   readonly stopWhenOver?: boolean
 }
 
-export interface MemoryCounters extends Counters {
+interface MemoryCounters extends Counters {
   /** Returns the values synchronously, except after `close`, when it returns a promise that rejects. */
   add(batch: readonly Hit[]): readonly number[] | Promise<never>
   admit(checks: readonly LimitCheck[]): readonly LimitOutcome[] | Promise<never>

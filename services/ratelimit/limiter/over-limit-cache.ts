@@ -14,7 +14,7 @@ interface OverLimitCacheCounts {
 }
 
 /** Keys of more UTF-16 code units are not cached, as in envoyproxy/ratelimit. */
-export const maxKeyLength = 65_535
+const maxKeyLength = 65_535
 /** The minimum size of a cache, as in envoyproxy/ratelimit. */
 const minBytes = 512 * 1024
 /** The memory of an entry without its key: two words of the string, a number, a slot of the map. */

@@ -9,8 +9,11 @@ import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
-import { createHttpServer, maxJsonBodyBytes } from './http-server.ts'
+import { createHttpServer } from './http-server.ts'
 import { openLimiter } from './testing/open-limiter.ts'
+
+/** A longer body is rejected. */
+const maxJsonBodyBytes = 1024 * 1024
 
 const parts = {
   limiter: openLimiter().limiter,

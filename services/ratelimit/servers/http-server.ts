@@ -14,7 +14,7 @@ import { decodeDecisionJson } from './decode-decision-json.ts'
 import { encodeDecisionJson } from './encode-decision-json.ts'
 
 /** A body of more bytes is rejected with 400. */
-export const maxJsonBodyBytes = 1024 * 1024
+const maxJsonBodyBytes = 1024 * 1024
 
 /** The limits of Node's HTTP server, which answers a longer head with 431, and a slower request with 408. */
 const requestLimits = {

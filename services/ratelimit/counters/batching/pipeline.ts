@@ -47,7 +47,7 @@ interface PendingAdd<Item, Value> extends TimedCall, PipelineCall<Item> {
  * and takes a fifth less CPU time of this process, which then rarely sleeps. A write of this many hits costs
  * 0.1 µs for each hit.
  */
-export const hitsPerWrite = 50
+const hitsPerWrite = 50
 
 /**
  * Collects concurrent calls into batches and sends each batch in one write, through `send`. An item is one

@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import {
-  cooldownFactor,
-  createBusyPoll,
-  initialCooldownMs,
-  maxCooldownMs,
-  maxGapMs,
-  maxPollMs,
-  writesBeforePolling,
-} from './busy-poll.ts'
+import { busyPollLimits, createBusyPoll } from './busy-poll.ts'
+
+const { writesBeforePolling, maxGapMs, maxPollMs, cooldownFactor, initialCooldownMs, maxCooldownMs } =
+  busyPollLimits
 
 /** Creates an event loop in which each turn takes 0.01 ms. */
 function createLoop() {

@@ -17,23 +17,25 @@ interface BusyPollOptions {
  * write.
  */
 const fewRequests = 4
-/**
- * Polling begins after this many writes in a row, each at most `maxGapMs` after the one before. A caller that
- * waits for each answer writes again at once and reaches this number. Callers at random times do not; for
- * them polling would gain nothing and cost a tenth more CPU time at 1,000 calls a second.
- */
-export const writesBeforePolling = 8
-export const maxGapMs = 1
-/** A poll ends without an answer after this time. */
-export const maxPollMs = 0.1
-/**
- * After a poll of n ms, the next starts this many times n later, so that polling takes at most a third of a
- * core.
- */
-export const cooldownFactor = 2
-/** The cooldown after a poll without an answer; it doubles with each further one, up to `maxCooldownMs`. */
-export const initialCooldownMs = 10
-export const maxCooldownMs = 1000
+export const busyPollLimits = {
+  /**
+   * Polling begins after this many writes in a row, each at most `maxGapMs` after the one before. A caller that
+   * waits for each answer writes again at once and reaches this number. Callers at random times do not; for
+   * them polling would gain nothing and cost a tenth more CPU time at 1,000 calls a second.
+   */
+  writesBeforePolling: 8,
+  maxGapMs: 1,
+  /** A poll ends without an answer after this time. */
+  maxPollMs: 0.1,
+  /** After a poll of n ms, the next starts this many times n later: polling takes at most a third of a core. */
+  cooldownFactor: 2,
+  /** The cooldown after a poll without an answer; it doubles with each further one, up to `maxCooldownMs`. */
+  initialCooldownMs: 10,
+  maxCooldownMs: 1000,
+}
+
+const { writesBeforePolling, maxGapMs, maxPollMs, cooldownFactor, initialCooldownMs, maxCooldownMs } =
+  busyPollLimits
 
 /**
  * Keeps the event loop turning, without sleeping, while an answer is expected soon. A process that sleeps

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { maxServers, parseServerList } from './server-list.ts'
+import { parseServerList } from './server-list.ts'
 
 test('a list keeps its order', () => {
   const table: readonly [string, unknown][] = [
@@ -33,12 +33,7 @@ test('an invalid address is rejected with its position', () => {
     ['cache:65536', /^server 1 is "cache:65536"/],
     ['::1:11211', /^server 1 is/],
     ['a b:1', /^server 1 is/],
-    [
-      Array(maxServers + 1)
-        .fill('a:1')
-        .join(','),
-      /^the list has 1001 servers; it must have 1 to 1000$/,
-    ],
+    [Array(1_001).fill('a:1').join(','), /^the list has 1001 servers; it must have 1 to 1000$/],
   ]
   for (const [text, message] of rejected) assert.throws(() => parseServerList(text), { message })
   assert.throws(() => parseServerList([]), /the list has 0 servers/)

@@ -6,7 +6,7 @@ export interface ServerAddress {
   readonly endpoint: ServerEndpoint
 }
 
-export const maxServers = 1_000
+const maxServers = 1_000
 
 const form = 'a list of host:port, such as memcached-0:11211,memcached-1:11211, or the paths of unix sockets'
 

@@ -6,7 +6,7 @@ import { defaultBuckets, globPattern, type Mapping, type MetricKind } from './ma
 import { compilePattern, maxPatternCharacters } from './pattern.ts'
 
 /** A file may have at most this many mappings, because every new statistic is tried against each of them. */
-export const maxMappings = 1000
+const maxMappings = 1000
 const maxBuckets = 100
 const maxLabels = 32
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { createReplyParser, defaultReplyLimits, isErrorReply, type RedisReply } from './reply-parser.ts'
+import { createReplyParser, isErrorReply, type RedisReply } from './reply-parser.ts'
 
 interface Parsed {
   readonly replies: readonly RedisReply[]
@@ -11,7 +11,11 @@ interface Parsed {
 /**
  * Parses the bytes in chunks that end at the cuts. All chunks use the same buffer, as those of a socket do.
  */
-function parse(bytes: Buffer, cuts: readonly number[] = [], limits = defaultReplyLimits): Parsed {
+function parse(
+  bytes: Buffer,
+  cuts: readonly number[] = [],
+  limits: Parameters<typeof createReplyParser>[1] = {},
+): Parsed {
   const replies: RedisReply[] = []
   const parser = createReplyParser(reply => replies.push(reply), limits)
   const memory = Buffer.alloc(bytes.length + 10, ':7\r\n')
@@ -92,7 +96,7 @@ test('nothing more is parsed after an error', () => {
 })
 
 test('the limit of a reply includes all items of an array', () => {
-  const limits = { ...defaultReplyLimits, maxLineBytes: 10, maxReplyBytes: 100 }
+  const limits = { maxLineBytes: 10, maxReplyBytes: 100 }
   const problemOf = (text: string) => parse(Buffer.from(text), [10], limits).problem
   assert.equal(problemOf(`*20\r\n${':1\r\n'.repeat(20)}`), undefined)
   assert.match(problemOf(`*90\r\n${':1\r\n'.repeat(89)}`) ?? '', /more than 100 bytes/)

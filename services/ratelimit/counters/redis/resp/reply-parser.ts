@@ -18,16 +18,6 @@ export function isArrayReply(reply: RedisReply | undefined): reply is readonly R
   return Array.isArray(reply)
 }
 
-interface ReplyParser {
-  /**
-   * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
-   * copied, so that the chunk's memory may be reused.
-   *
-   * @returns a description of invalid bytes, which quotes none of them; nothing more is parsed from then on
-   */
-  push(chunk: Buffer, length: number): string | undefined
-}
-
 interface ReplyLimits {
   /** The largest simple string or error text. */
   readonly maxLineBytes: number
@@ -36,7 +26,7 @@ interface ReplyLimits {
   readonly maxDepth: number
 }
 
-export const defaultReplyLimits: ReplyLimits = { maxLineBytes: 16_384, maxReplyBytes: 1_048_576, maxDepth: 8 }
+const defaultReplyLimits: ReplyLimits = { maxLineBytes: 16_384, maxReplyBytes: 1_048_576, maxDepth: 8 }
 
 /** The number of digits of 2^63, the largest magnitude of an integer in Redis. */
 const maxDigits = 19
@@ -57,11 +47,8 @@ const types = { simple: 0x2b, error: 0x2d, integer: 0x3a, bulk: 0x24, array: 0x2
  *
  * @param onReply called for each reply in order, from within `push`
  */
-export function createReplyParser(
-  onReply: (reply: RedisReply) => void,
-  limits: ReplyLimits = defaultReplyLimits,
-): ReplyParser {
-  const { maxLineBytes, maxReplyBytes, maxDepth } = limits
+export function createReplyParser(onReply: (reply: RedisReply) => void, limits: Partial<ReplyLimits> = {}) {
+  const { maxLineBytes, maxReplyBytes, maxDepth } = { ...defaultReplyLimits, ...limits }
   const store = createStore()
   let source = noBytes
   let at = 0
@@ -158,7 +145,13 @@ export function createReplyParser(
   }
 
   return {
-    push(chunk, length) {
+    /**
+     * Parses the first `length` bytes of the chunk, which may end anywhere in a reply. An incomplete reply is
+     * copied, so that the chunk's memory may be reused.
+     *
+     * @returns a description of invalid bytes, which quotes none of them; nothing more is parsed from then on
+     */
+    push(chunk: Buffer, length: number): string | undefined {
       if (problem !== undefined) return problem
       source = chunk
       end = length
