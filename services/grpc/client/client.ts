@@ -24,7 +24,7 @@ export interface GrpcClient {
   close(): void
 }
 
-interface GrpcClientOptions extends ChannelOptions {
+export interface GrpcClientOptions extends ChannelOptions {
   /** The metadata of every call; a name in the metadata of the call itself takes precedence. */
   readonly metadata?: Metadata | undefined
   /** Receives the messages of grpc-js in this process; without a log, they go to the console. */

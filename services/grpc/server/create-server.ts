@@ -30,8 +30,8 @@ const defaultSettings: SocketServerSettings = {
 const cutFlushMs = 500
 
 /**
- * Implements `GrpcServer` with HTTP/2 over sockets: `http2/` has the connections with their streams and
- * frames, `calls/` runs the handlers.
+ * Creates a server with HTTP/2 over sockets: `http2/` has the connections with their streams and frames,
+ * `calls/` runs the handlers.
  */
 export function createGrpcServer(
   options: GrpcServerOptions,
@@ -39,77 +39,16 @@ export function createGrpcServer(
 ): GrpcServer {
   const { health, onHealthCheck, onDefect, memory = new MemoryBudget() } = options
   const ofHealth = health ? healthMethods(health, onHealthCheck) : []
-  const totals = new CallTotals()
-  const connections = createConnections({
+  const context: ConnectionContext = {
     methods: indexMethods([...options.methods, ...ofHealth]),
     limits: { ...defaultLimits, ...options.limits },
     onDefect,
-    totals,
+    totals: new CallTotals(),
     memory,
     ...defaultSettings,
     ...settings,
-  })
-
-  return {
-    listen: connections.listen,
-    drain: createDrain(health, { ...connections, onlyWatchesLeft: () => totals.onlyWatchesLeft() }),
-    get activeCalls() {
-      return totals.size
-    },
   }
-}
-
-/** Keeps the listeners of a server and their connections. */
-function createConnections(context: ConnectionContext) {
-  const listeners = new Set<Listener>()
-  const open = new Set<ServedConnection>()
-  const { promise: allClosed, resolve: onAllClosed } = Promise.withResolvers<void>()
-  let isClosing = false
-
-  function accept(socket: Socket): void {
-    if (isClosing) {
-      socket.destroy()
-      return
-    }
-    const served = serveConnection(socket, peerName(socket), context, () => {
-      open.delete(served)
-      if (isClosing && open.size === 0) onAllClosed()
-    })
-    open.add(served)
-  }
-
-  return {
-    async listen(address: ListenAddress): Promise<BoundAddress> {
-      if (isClosing) throw new Error('listen: the server is shut down')
-      const listener = await openListener(address, context.limits, accept)
-      listeners.add(listener)
-      if (isClosing) listener.close()
-      return listener.bound
-    },
-    stopAccepting(): void {
-      isClosing = true
-      for (const listener of listeners) listener.close()
-      for (const { connection } of [...open]) connection.drain()
-      if (open.size === 0) onAllClosed()
-    },
-    cutCalls(error: GrpcError): void {
-      for (const { calls } of open) calls.cutAll(error)
-    },
-    /**
-     * Resolves when no connection is left. After the grace period the peers have `cutFlushMs` to take the
-     * sent bytes.
-     */
-    async closed(graceOver: Promise<void>): Promise<void> {
-      await Promise.race([allClosed, graceOver])
-      for (const { connection } of [...open]) connection.end()
-      const moment = Promise.withResolvers<void>()
-      const timer = setTimeout(moment.resolve, cutFlushMs)
-      await Promise.race([allClosed, moment.promise])
-      clearTimeout(timer)
-      for (const { connection } of open) connection.destroy()
-      await allClosed
-    },
-  }
+  return new SocketServer(context, health)
 }
 
 /** @throws Error when a path occurs twice, a programming error */
@@ -122,38 +61,84 @@ function indexMethods(methods: readonly AnyMethod[]): ReadonlyMap<string, AnyMet
   return index
 }
 
-/** What a drain needs of a server. */
-interface Drainable {
-  /** Accepts no more connections, and sends GOAWAY, so that peers begin no more calls. */
-  stopAccepting(): void
-  /** Health watches do not end by themselves. */
-  onlyWatchesLeft(): Promise<void>
-  cutCalls(error: GrpcError): void
-  /** Resolves when no connection is left; closes those that are left at the end of the grace period. */
-  closed(graceOver: Promise<void>): Promise<void>
-}
+class SocketServer implements GrpcServer {
+  readonly #context: ConnectionContext
+  readonly #health: HealthTable | undefined
+  readonly #listeners = new Set<Listener>()
+  readonly #open = new Set<ServedConnection>()
+  readonly #allClosed = Promise.withResolvers<void>()
+  readonly #graceOver = Promise.withResolvers<void>()
+  #drained: Promise<void> | undefined
+  #isClosing = false
 
-/** See `GrpcServer.drain`. */
-export function createDrain(
-  health: HealthTable | undefined,
-  server: Drainable,
-): (graceMs: number) => Promise<void> {
-  const { promise: graceOver, resolve: endGrace } = Promise.withResolvers<void>()
-  let drained: Promise<void> | undefined
-
-  async function drain(): Promise<void> {
-    health?.drain()
-    // In this turn, each Watch sends NOT_SERVING, before GOAWAY is sent.
-    await new Promise(resolve => setImmediate(resolve))
-    server.stopAccepting()
-    await Promise.race([server.onlyWatchesLeft(), graceOver])
-    server.cutCalls(new GrpcError('UNAVAILABLE', 'the server is shutting down'))
-    await server.closed(graceOver)
+  constructor(context: ConnectionContext, health: HealthTable | undefined) {
+    this.#context = context
+    this.#health = health
   }
 
-  return graceMs => {
-    const timer = setTimeout(endGrace, graceMs)
-    drained ??= drain()
-    return drained.finally(() => clearTimeout(timer))
+  get activeCalls(): number {
+    return this.#context.totals.size
+  }
+
+  async listen(address: ListenAddress): Promise<BoundAddress> {
+    if (this.#isClosing) throw new Error('listen: the server is shut down')
+    const listener = await openListener(address, this.#context.limits, socket => this.#accept(socket))
+    this.#listeners.add(listener)
+    if (this.#isClosing) listener.close()
+    return listener.bound
+  }
+
+  async drain(graceMs: number): Promise<void> {
+    const timer = setTimeout(this.#graceOver.resolve, graceMs)
+    this.#drained ??= this.#drain()
+    await this.#drained.finally(() => clearTimeout(timer))
+  }
+
+  async #drain(): Promise<void> {
+    this.#health?.drain()
+    // In this turn, each Watch sends NOT_SERVING, before GOAWAY is sent.
+    await new Promise(resolve => setImmediate(resolve))
+    this.#stopAccepting()
+    await Promise.race([this.#context.totals.onlyWatchesLeft(), this.#graceOver.promise])
+    const error = new GrpcError('UNAVAILABLE', 'the server is shutting down')
+    for (const { calls } of this.#open) calls.cutAll(error)
+    await Promise.race([this.#allClosed.promise, this.#graceOver.promise])
+    await this.#closeRest()
+  }
+
+  #accept(socket: Socket): void {
+    if (this.#isClosing) {
+      socket.destroy()
+      return
+    }
+    const served = serveConnection(socket, peerName(socket), this.#context, () => {
+      this.#open.delete(served)
+      this.#resolveIfClosed()
+    })
+    this.#open.add(served)
+  }
+
+  /** Also sends GOAWAY, so that peers begin no more calls. */
+  #stopAccepting(): void {
+    this.#isClosing = true
+    for (const listener of this.#listeners) listener.close()
+    for (const { connection } of [...this.#open]) connection.drain()
+    this.#resolveIfClosed()
+  }
+
+  #resolveIfClosed(): void {
+    if (this.#isClosing && this.#open.size === 0) this.#allClosed.resolve()
+  }
+
+  /** Ends the connections, whose peers then have `cutFlushMs` to take the sent bytes. */
+  async #closeRest(): Promise<void> {
+    const { promise: allClosed } = this.#allClosed
+    for (const { connection } of [...this.#open]) connection.end()
+    const flushed = Promise.withResolvers<void>()
+    const timer = setTimeout(flushed.resolve, cutFlushMs)
+    await Promise.race([allClosed, flushed.promise])
+    clearTimeout(timer)
+    for (const { connection } of this.#open) connection.destroy()
+    await allClosed
   }
 }

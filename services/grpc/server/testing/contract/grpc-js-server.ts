@@ -21,9 +21,8 @@ import {
   type ListenAddress,
   type Metadata,
 } from '../../../server.ts'
-import { type GrpcError, statusCodes } from '../../../status.ts'
-import { createDrain } from '../../create-server.ts'
-import { healthMethods, healthWatchPath } from '../../health.ts'
+import { GrpcError, statusCodes } from '../../../status.ts'
+import { type HealthTable, healthMethods, healthWatchPath } from '../../health.ts'
 import { type Listener, openListener } from '../../listener.ts'
 import { peerName } from '../../peer-name.ts'
 
@@ -304,4 +303,37 @@ function headerListBytes(metadata: Metadata): number {
     }
   }
   return bytes
+}
+
+/** What a drain needs of a server. */
+interface Drainable {
+  /** Accepts no more connections, and sends GOAWAY, so that peers begin no more calls. */
+  stopAccepting(): void
+  /** Health watches do not end by themselves. */
+  onlyWatchesLeft(): Promise<void>
+  cutCalls(error: GrpcError): void
+  /** Resolves when no connection is left; closes those that are left at the end of the grace period. */
+  closed(graceOver: Promise<void>): Promise<void>
+}
+
+/** See `GrpcServer.drain`. */
+function createDrain(health: HealthTable | undefined, server: Drainable): (graceMs: number) => Promise<void> {
+  const { promise: graceOver, resolve: endGrace } = Promise.withResolvers<void>()
+  let drained: Promise<void> | undefined
+
+  async function drain(): Promise<void> {
+    health?.drain()
+    // In this turn, each Watch sends NOT_SERVING, before GOAWAY is sent.
+    await new Promise(resolve => setImmediate(resolve))
+    server.stopAccepting()
+    await Promise.race([server.onlyWatchesLeft(), graceOver])
+    server.cutCalls(new GrpcError('UNAVAILABLE', 'the server is shutting down'))
+    await server.closed(graceOver)
+  }
+
+  return graceMs => {
+    const timer = setTimeout(endGrace, graceMs)
+    drained ??= drain()
+    return drained.finally(() => clearTimeout(timer))
+  }
 }
