@@ -1,21 +1,11 @@
-import type { Log } from '@tollway/chassis/log/log.ts'
-import { createGrpcClient, type GrpcClient } from '@tollway/grpc/client/client.ts'
+import { createGrpcClient, type GrpcClient, type GrpcClientOptions } from '@tollway/grpc/client/client.ts'
 import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
-import type { Metadata } from '@tollway/grpc/server.ts'
 
-interface FeedConnectionOptions {
+interface FeedConnectionOptions extends Omit<GrpcClientOptions, 'windowBytes' | 'connectTimeoutMs'> {
   /** The address of the management server: `host:port`. */
   readonly server: string
-  /** `close` closes it. Undefined for an unencrypted connection. */
+  /** Closed with the connection; undefined for an unencrypted one. */
   readonly tls?: WatchedClientTls | undefined
-  /** The metadata of every call. The values are secrets. */
-  readonly headers?: Metadata | undefined
-  readonly maxMessageBytes: number
-  /** See `ChannelOptions`. */
-  readonly keepaliveMs?: number | undefined
-  readonly keepaliveTimeoutMs?: number | undefined
-  /** Receives the messages of the gRPC library. */
-  readonly log?: Log | undefined
 }
 
 /** Large because a response contains all resources, often several MiB. */
@@ -40,18 +30,10 @@ export class FeedConnection {
    * @throws Error that names the missing files
    */
   client(): GrpcClient {
-    const { server, tls, headers, maxMessageBytes, keepaliveMs, keepaliveTimeoutMs, log } = this.#options
-    const missing = tls?.missing() ?? ''
+    const { server, ...options } = this.#options
+    const missing = options.tls?.missing() ?? ''
     if (missing !== '') throw new Error(missing)
-    this.#client ??= createGrpcClient(server, {
-      maxReceiveBytes: maxMessageBytes,
-      windowBytes,
-      metadata: headers,
-      tls,
-      keepaliveMs,
-      keepaliveTimeoutMs,
-      log,
-    })
+    this.#client ??= createGrpcClient(server, { ...options, windowBytes })
     return this.#client
   }
 

@@ -24,9 +24,9 @@ export function openXdsFeed(
   const maxMessageBytes = settings.xdsMaxMessageBytes || defaultMaxMessageBytes
   const connection = new FeedConnection({
     server: formatTarget(settings.xdsServer),
-    headers: settings.xdsHeaders,
+    metadata: settings.xdsHeaders,
     tls: settings.xdsUseTls ? openXdsTls(settings, onReloadFailed) : undefined,
-    maxMessageBytes,
+    maxReceiveBytes: maxMessageBytes,
     keepaliveMs: settings.xdsKeepaliveMs || undefined,
     keepaliveTimeoutMs: settings.xdsKeepaliveTimeoutMs,
     log,

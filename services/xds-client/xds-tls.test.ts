@@ -125,7 +125,7 @@ test('additional headers are sent with every stream, and are not logged', async 
   const server = await startServer(t)
   const headers = feedSettings.xdsHeaders.kind.parse('Authorization:Bearer hunter2, x-tenant:shop:1')
   assert.ok(headers)
-  const { warnings } = startFeed(t, server.address, { headers })
+  const { warnings } = startFeed(t, server.address, { metadata: headers })
   for (const index of [0, 1]) {
     const stream = await server.stream(index)
     await stream.heard()

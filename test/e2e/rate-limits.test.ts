@@ -280,7 +280,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
           missing: () => '',
           close() {},
         },
-        maxMessageBytes: 1024 * 1024,
+        maxReceiveBytes: 1024 * 1024,
       }),
       nodeId: pod.metadata.name,
       nodeMetadata: new Map([

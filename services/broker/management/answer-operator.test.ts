@@ -60,7 +60,7 @@ const identity = { uid: 'u-1', pod: 'broker-0', namespace: 'local' }
 function startAnswers(t: TestContext, port: number, pages: Partial<BrokerPages> = {}) {
   const warnings: string[] = []
   const log: Log = { ...silentLog, warn: text => void warnings.push(text) }
-  const connection = new FeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 * 1024 })
+  const connection = new FeedConnection({ server: `127.0.0.1:${port}`, maxReceiveBytes: 1024 * 1024 })
   const answers = createOperatorAnswers({
     ...{ connection, identity, log, clock: systemClock, random: () => 0.5 },
     pages: { list: () => '{"streams":[]}', preview: async () => undefined, ...pages },

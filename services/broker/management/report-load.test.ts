@@ -82,7 +82,7 @@ function startReporter(t: TestContext, port: number, loads: () => readonly Local
   const record = (list: string[]) => (_: string, fields?: object) =>
     void list.push(String((fields as { reason?: unknown } | undefined)?.reason))
   const log: Log = { ...silentLog, warn: record(warnings), debug: record(failures) }
-  const connection = new FeedConnection({ server: `127.0.0.1:${port}`, maxMessageBytes: 1024 })
+  const connection = new FeedConnection({ server: `127.0.0.1:${port}`, maxReceiveBytes: 1024 })
   const reporter = createLoadReporter({
     ...{ connection, uid: 'pod-1', loads, log },
     clock: systemClock,

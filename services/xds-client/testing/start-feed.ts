@@ -47,11 +47,11 @@ export function startFeed(t: TestContext, server: string, options: Options = {})
     ...silentLog,
     warn: (message, fields) => void warnings.push([message, ...Object.values(fields ?? {})].join(' ')),
   }
-  const { tls, headers, maxMessageBytes = 1024 * 1024, keepaliveMs, ...feedOptions } = options
+  const { tls, metadata, maxReceiveBytes = 1024 * 1024, keepaliveMs, ...feedOptions } = options
   const feed = new XdsFeed({
     typeUrl: textTypeUrl,
     load,
-    connection: new FeedConnection({ server, tls, headers, maxMessageBytes, keepaliveMs, log }),
+    connection: new FeedConnection({ server, tls, metadata, maxReceiveBytes, keepaliveMs, log }),
     nodeId: 'pod-1',
     nodeMetadata: new Map([['uid', 'u-1']]),
     connectRetryMs: 20,

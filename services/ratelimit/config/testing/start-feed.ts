@@ -19,7 +19,7 @@ export function startFeed(
   const { configuration, log } = under
   const feed = new XdsFeed({
     ...subscribe(configuration),
-    connection: new FeedConnection({ server, maxMessageBytes: 1024 * 1024, ...options }),
+    connection: new FeedConnection({ server, maxReceiveBytes: 1024 * 1024, ...options }),
     nodeId: 'pod-1',
     nodeMetadata: new Map([['uid', 'u-1']]),
     connectRetryMs: 20,
