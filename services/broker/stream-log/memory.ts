@@ -179,6 +179,10 @@ const overheadBytes = 8 * 1024
 /** A request with its ring. */
 class MemoryRequest implements LoggedRequest, WritableRequest {
   readonly key: string
+  readonly ids: AnimationIds
+  readonly sourceServiceId: string
+  readonly route: string
+  readonly traceparent: string
   readonly openedMs: number
   readonly #ring: Ring
   readonly #options: Pick<MemoryRequestOptions, 'clock' | 'onEnd'>
@@ -194,6 +198,10 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
   constructor({ key, opening, clock, budget, onEnd }: MemoryRequestOptions) {
     const { header, limits, resume, progress = {} } = opening
     this.key = key
+    this.ids = opening.ids
+    this.sourceServiceId = opening.sourceServiceId
+    this.route = opening.route
+    this.traceparent = opening.traceparent
     this.openedMs = clock.nowMs()
     this.#ring = new Ring({ header, openedMs: this.openedMs, limits, clock, budget })
     this.#options = { clock, onEnd }
@@ -201,22 +209,6 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     this.#tokens = resume && { tokenHash: resume.tokenHash, uses: 0 }
     this.#progress = progress
     this.#ring.onRoom(() => this.#writer?.notifyRoom())
-  }
-
-  get ids(): LoggedRequest['ids'] {
-    return this.#opening.ids
-  }
-
-  get sourceServiceId(): string {
-    return this.#opening.sourceServiceId
-  }
-
-  get route(): string {
-    return this.#opening.route
-  }
-
-  get traceparent(): string {
-    return this.#opening.traceparent
   }
 
   get ended(): boolean {

@@ -1,3 +1,4 @@
+import type { AnimationIds } from '../../wire/animation-ids.ts'
 import type { Ring } from '../ring.ts'
 import {
   type LoggedRequest,
@@ -37,6 +38,12 @@ interface AppliedEnd {
  * Redis reports it to the directory, and never calls the request.
  */
 export class SharedRequest implements LoggedRequest {
+  readonly key: string
+  readonly ids: AnimationIds
+  readonly sourceServiceId: string
+  readonly route: string
+  readonly traceparent: string
+  readonly openedMs: number
   readonly #context: RemoteRequestContext
   #entry: DirectoryEntry
   /** While the producer is here and the request runs. After the end, Redis has all messages. */
@@ -50,6 +57,12 @@ export class SharedRequest implements LoggedRequest {
   #unhostedSinceMs: number | undefined
 
   constructor(context: RemoteRequestContext, entry: DirectoryEntry) {
+    this.key = entry.key
+    this.ids = entry.ids
+    this.sourceServiceId = entry.sourceServiceId
+    this.route = entry.route
+    this.traceparent = entry.traceparent
+    this.openedMs = entry.openedMs
     this.#context = context
     this.#entry = entry
     this.#forgetAtMs = findForgetTime(entry, context.setup.clock.nowMs())
@@ -57,30 +70,6 @@ export class SharedRequest implements LoggedRequest {
 
   get entry(): DirectoryEntry {
     return this.#entry
-  }
-
-  get key(): string {
-    return this.#entry.key
-  }
-
-  get ids(): LoggedRequest['ids'] {
-    return this.#entry.ids
-  }
-
-  get sourceServiceId(): string {
-    return this.#entry.sourceServiceId
-  }
-
-  get route(): string {
-    return this.#entry.route
-  }
-
-  get traceparent(): string {
-    return this.#entry.traceparent
-  }
-
-  get openedMs(): number {
-    return this.#entry.openedMs
   }
 
   get ended(): boolean {
