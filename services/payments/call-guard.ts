@@ -39,7 +39,11 @@ export class CallGuard {
     this.#blocked = new KeyedRateLimiter(1, clock)
   }
 
-  /** Counts a call before its key, null for none, is looked up. Resolves with null if the call may run. */
+  /**
+   * Counts a call before its key is looked up. Resolves with null if the call may run.
+   *
+   * @param apiKey null if the call has none
+   */
   async admit(address: string, apiKey: string | null): Promise<CallLimitExceeded | null> {
     const value = addressKey(address)
     const waitMs = this.#blocked.waitMs(value)

@@ -78,7 +78,10 @@ export async function startService(
     Number(backend.problem !== ''),
   )
   const shared = { log, clock: systemClock, randomBytes, payments, onAnswer: countAnswers(metrics) }
-  const countReplay = metrics.counter('payments_idempotency_replays_total', 'Answers that were given again.')
+  const countReplay = metrics.counter(
+    'payments_idempotency_replays_total',
+    'Stored answers to repeated requests.',
+  )
   const { openSignup, signupsPerMinute } = settings
   const pageSecrets = watchPageSecrets({
     set: settings.payPageSecret,
@@ -264,20 +267,28 @@ function openTls(settings: Settings, log: Log): { readonly api?: TlsFiles; reado
 
 function meterStorage(storage: Storage, metrics: Metrics): MeasuredStorage {
   const count = metrics.counter('payments_database_transactions_total', 'Database transactions by outcome.')
-  const time = metrics.histogram('payments_database_transaction_seconds', 'How long they took.')
+  const time = metrics.histogram(
+    'payments_database_transaction_seconds',
+    'Durations of database transactions.',
+  )
   const ended = (outcome: string, ms: number) => {
     count({ outcome })
     time({}, ms)
   }
   const meter = measureStorage(storage, { ended }, systemClock)
-  metrics.gauge('payments_database_transactions_running', 'Those that run or wait.', () => meter.running())
+  metrics.gauge('payments_database_transactions_running', 'Database transactions that run or wait.', () =>
+    meter.running(),
+  )
   metrics.gauge('payments_process_resident_bytes', 'Memory of this process.', () => process.memoryUsage.rss())
   return meter
 }
 
 function countAnswers(metrics: Metrics): JsonServerOptions['onAnswer'] {
   const count = metrics.counter('payments_http_requests_total', 'Requests by route, method and status.')
-  const time = metrics.histogram('payments_http_request_seconds', 'How long their answers took.')
+  const time = metrics.histogram(
+    'payments_http_request_seconds',
+    'Durations of requests by route and method.',
+  )
   return ({ route, method, status, durationMs }) => {
     count({ route, method, status: String(status) })
     time({ route, method }, durationMs)

@@ -71,7 +71,7 @@ function sendInstructions({ payments, log, metrics }: TaskContext): Task {
 }
 
 function sweep({ payments, log, metrics }: TaskContext): Task {
-  const help = 'Authorisations whose answer was not stored in time, by what the sweep found.'
+  const help = 'Authorisations whose answer was not stored in time, by outcome.'
   const count = metrics.outcomes('payments_authorisations_swept_total', help, sweepOutcomes)
   return async () => {
     const swept = await sweepAuthorisations(payments)
@@ -91,7 +91,7 @@ function sweep({ payments, log, metrics }: TaskContext): Task {
 const maxLoggedExceptions = 10
 
 function recordProcessorEvents({ payments, log, metrics }: TaskContext): Task {
-  const help = 'Frauds and disputes that the processor reported, by what became of them.'
+  const help = 'Frauds and disputes that the processor reported, by outcome.'
   const count = metrics.outcomes('payments_processor_events_total', help, eventOutcomes)
   const record = async (processor: CardProcessor, test: boolean) => {
     const recorded = await recordEvents(payments, processor, test)
@@ -121,7 +121,11 @@ async function pruneKeys({ storage, clock }: Payments): Promise<boolean> {
 }
 
 function sendMail({ settings, payments: { storage, clock }, log, metrics }: TaskContext): Task {
-  const onOutcome = metrics.outcomes('payments_mails_total', 'Tries to send mail by outcome.', mailOutcomes)
+  const onOutcome = metrics.outcomes(
+    'payments_mails_total',
+    'Attempts to send mail, by outcome.',
+    mailOutcomes,
+  )
   const { mailFrom: from } = settings
   let transport: MailTransport | undefined
   return async () => {
@@ -139,7 +143,7 @@ async function openMailTransport({ mailSmtpUrl, stateDir }: Settings): Promise<M
 
 function createDeliverer({ payments, log, metrics }: TaskContext): WebhookDeliverer {
   const { storage, clock, webhookPolicy: policy } = payments
-  const count = metrics.counter('payments_webhook_tries_total', 'Tries to deliver events by outcome.')
+  const count = metrics.counter('payments_webhook_tries_total', 'Attempts to deliver events, by outcome.')
   return new WebhookDeliverer({
     storage,
     clock,
