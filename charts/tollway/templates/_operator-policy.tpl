@@ -77,8 +77,8 @@ dyn({{ toJson . }})
 {{- end -}}
 
 {{/*
-Prints what the pods of each enabled service may have, by the name of the Deployment: what the operator makes (files/permissions.yaml),
-and what the values add.
+Prints what the pods of each enabled service may contain, by the name of the Deployment: what the operator makes
+(files/permissions.yaml), and what the values add.
 */}}
 {{- define "tollway.admittedPods" -}}
 {{- $admitted := dict -}}
@@ -126,7 +126,10 @@ and what the values add.
 {{ toJson $admitted }}
 {{- end -}}
 
-{{/* Prints the component of each object that has pods of an enabled service, by the name of the object, and the ports of each Service. */}}
+{{/*
+Prints, by the name of each object that belongs to an enabled service, the component of the service and the ports of a
+Service.
+*/}}
 {{- define "tollway.admittedServices" -}}
 {{- $name := include "tollway.name" . -}}
 {{- $components := dict -}}
