@@ -158,7 +158,7 @@ export const brokerInCluster: ClusterService = {
  */
 function workload(config: ClusterConfig, namespace: string): Workload {
   const { broker, logLevel, name } = config
-  const { autoscaling, streamLog, grpcPort, metricsPort } = broker
+  const { streamLog, grpcPort, metricsPort } = broker
   const env = { ...podEnv(config, namespace), ...ownEnv(broker), ...broker.env }
   const shared = brokerWorkload({
     replicas: broker.replicas,
@@ -170,10 +170,8 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     // Installations that share a Redis may have streams with equal ids. The prefix keeps them apart.
     env: { ...(streamLog.type === 'redis' && { REDIS_KEY_PREFIX: `${namespace}/${name}` }), ...env },
   })
-  const { enabled: isAutoscaled, ...scaling } = autoscaling
   return {
     ...shared,
-    ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [
       ...makeSecretFiles(config, streamLog, 'broker.streamLog.urlSecret or redis'),
       ...listSecretFiles(broker),

@@ -208,7 +208,7 @@ export const paymentsInCluster: ClusterService = {
  */
 function workload(config: ClusterConfig, namespace: string): Workload {
   const { payments, logLevel, name } = config
-  const { autoscaling, database, mail, metricsPort } = payments
+  const { database, mail, metricsPort } = payments
   const { urlSecret } = database
   const env = {
     ...ownEnv(metricsPort),
@@ -233,10 +233,8 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     stopGraceMs: paymentsEnv.drainMs(env) + closeMs,
     env,
   })
-  const { enabled: isAutoscaled, ...scaling } = autoscaling
   return {
     ...shared,
-    ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: [
       makeFeedFiles(name),
       {

@@ -216,7 +216,7 @@ export const rateLimitInCluster: ClusterService = {
  */
 function workload(config: ClusterConfig, namespace: string): Workload {
   const { rateLimit, logLevel } = config
-  const { autoscaling, backend, envoyTimeoutMs, grpcPort, httpPort, metricsPort } = rateLimit
+  const { backend, envoyTimeoutMs, grpcPort, httpPort, metricsPort } = rateLimit
   const env = { ...podEnv(config, namespace), ...ownEnv(metricsPort), ...rateLimit.env }
   const shared = rateLimitWorkload({
     replicas: rateLimit.replicas,
@@ -229,10 +229,8 @@ function workload(config: ClusterConfig, namespace: string): Workload {
     stopGraceMs: rateLimitEnv.drainMs(env) + closeMs,
     env,
   })
-  const { enabled: isAutoscaled, ...scaling } = autoscaling
   return {
     ...shared,
-    ...(isAutoscaled && { autoscaling: scaling }),
     secretFiles: makeSecretFiles(config, backend, 'redis'),
     ports: [
       { name: 'grpc', port: grpcPort, reach: 'each' },

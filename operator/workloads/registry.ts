@@ -31,10 +31,14 @@ export function clusterWorkloads(
   config: ClusterConfig,
   namespace: string,
 ): readonly { readonly workload: Workload; readonly enabled: boolean }[] {
-  return Object.values(services).map(({ inCluster: { workload, field } }) => ({
-    workload: workload(config, namespace),
-    enabled: config[field].enabled,
-  }))
+  return Object.values(services).map(({ inCluster: { workload, field } }) => {
+    const { enabled, autoscaling } = config[field]
+    const { enabled: isAutoscaled, ...scaling } = autoscaling
+    return {
+      workload: { ...workload(config, namespace), ...(isAutoscaled && { autoscaling: scaling }) },
+      enabled,
+    }
+  })
 }
 
 /** Returns why a service does not run, and which value of the chart to change; undefined if it is enabled. */
