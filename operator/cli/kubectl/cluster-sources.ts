@@ -1,6 +1,6 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
-import { apiGroup, apiVersion } from '@tollway/crds/resource-kind.ts'
+import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import type { BrokerAddress } from '../../broker-queries/broker-pages.ts'
 import { isNotFound } from '../../environments/kubernetes/api/api-error.ts'
@@ -8,7 +8,7 @@ import { customResource } from '../../environments/kubernetes/api/custom-resourc
 import { observePods } from '../../environments/kubernetes/infrastructure/observe-pod.ts'
 import { reportedMerchants } from '../../environments/kubernetes/merchants.ts'
 import { operatorValues } from '../../environments/kubernetes/operators.ts'
-import { createKubernetesSource, type ReflectedKind } from '../../environments/kubernetes/resources.ts'
+import { toSourcedResource } from '../../environments/kubernetes/resources.ts'
 import { describeStored, type StoredKind } from '../../environments/kubernetes/status/cluster-report.ts'
 import { withAdvice } from '../../environments/kubernetes/status/describe-services.ts'
 import type { StoredResource } from '../../environments/kubernetes/status/stored-resource.ts'
@@ -190,12 +190,12 @@ export async function readCluster(
   cluster: Pick<Cluster, 'listAll'>,
   namespace: string | undefined,
 ): Promise<readonly SourcedResource[]> {
-  const reflected: ReflectedKind[] = []
+  const resources: SourcedResource[] = []
   for (const definition of resourceKinds) {
     const objects = await listKind(cluster, definition, namespace)
-    reflected.push({ ...unchanging, apiVersion, kind: definition.kind, list: () => objects })
+    resources.push(...objects.map(object => toSourcedResource(definition.kind, object)))
   }
-  return createKubernetesSource(reflected).list()
+  return resources
 }
 
 export async function listKind(
@@ -212,14 +212,6 @@ export async function listKind(
       `Tollway is not installed in this cluster: the kind ${kind} (${plural}.${apiGroup}) does not exist`,
     )
   }
-}
-
-/** The members of a reflected kind whose resources never change. */
-const unchanging = {
-  get: () => undefined,
-  onChange() {},
-  synced: async () => true,
-  async stop() {},
 }
 
 /**

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
+import { silentLog } from '@tollway/chassis/log/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { decodeDomain } from '@tollway/ratelimit/config/domain-codec.ts'
@@ -14,12 +15,11 @@ import {
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { createReflector } from '../../../controller/reflector.ts'
 import { createPublishedResources } from '../../../kinds/published-resources.ts'
 import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
 import type { StatusCondition } from '../../../status/conditions.ts'
 import type { Resource } from '../../../xds/snapshot.ts'
-import { createKubeClient, createReflectorSource, type KubeClient } from '../api/client.ts'
+import { createKubeClient, type KubeClient } from '../api/client.ts'
 import { applyWholeStatus, customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
 import {
@@ -28,9 +28,9 @@ import {
   makeOperatorAccount,
   writeServiceAccount,
 } from '../api/testing/service-account.ts'
+import { followKind } from '../followed-kind.ts'
 import { decodeLastGood, encodeLastGood, LastGoodStore } from '../last-good/last-good-store.ts'
 import { rememberInObjects } from '../memory.ts'
-import { createKubernetesSource } from '../resources.ts'
 import { StatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 
@@ -215,14 +215,7 @@ function openStore(client: KubeClient, mayWrite: () => boolean, onStored: () => 
  * Starts those parts of an operator that concern statuses. One process enforces published content at once.
  */
 async function startOperator(t: TestContext, client: KubeClient, mayWrite = () => true) {
-  const reflector = createReflector({
-    source: createReflectorSource(client, resource),
-    namespaces: 'all',
-    onError: error => assert.fail(`${error}`),
-    random: Math.random,
-  })
-  const source = createKubernetesSource([{ apiVersion, kind: 'RateLimitConfig', ...reflector }])
-  const list = () => reflector.list() as readonly StoredResource[]
+  const { source, list, get, onChange } = followKind(client, resource, [], silentLog)
   const store = openStore(client, mayWrite, () => {
     for (const { metadata } of list()) writer.recheck(metadata.uid ?? '')
   })
@@ -231,7 +224,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   let published: readonly Resource[] = []
   let waitedMs = 0
   const writer = new StatusWriter({
-    stored: (space, name) => reflector.get(space, name) as StoredResource | undefined,
+    stored: get,
     keepsLastGood: uid => !store.isStored(uid),
     apply: async (stored, status) =>
       (await applyWholeStatus(client, resource, stored, status)) as StoredResource,
@@ -267,7 +260,7 @@ async function startOperator(t: TestContext, client: KubeClient, mayWrite = () =
   await remembered.read()
   await configs.reconcile()
   source.onChange(() => void configs.reconcile())
-  reflector.onChange((space, name) => writer.recheck(reflector.get(space, name)?.metadata.uid ?? ''))
+  onChange(uid => writer.recheck(uid))
   const stop = async () => {
     await source.stop()
     await store.stop()
