@@ -84,7 +84,6 @@ const oneKindOfLimits: PolicyRule = {
 
 const ownRules = [sharedByWildcard, oneKindOfLimits] as const
 
-/** A rule of the admission policy about descriptors. */
 export interface DescriptorRule {
   /**
    * What `self` means in the rule: with '' the descriptor itself, with `rateLimit` its limit, with

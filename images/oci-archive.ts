@@ -14,7 +14,6 @@ import {
 } from '@tollway/chassis/file-tree.ts'
 import { packTar } from '@tollway/chassis/tar.ts'
 
-/** A layer of an image, in a compressed file. */
 export interface Layer {
   /** The digest of the compressed file: `sha256:…`. */
   readonly digest: string

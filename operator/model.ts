@@ -10,9 +10,7 @@ import type { MerchantInput } from '@tollway/payments/domain/merchant.ts'
  * their values.
  */
 export interface StreamRoute extends Omit<Route, 'createdMs' | 'guards' | 'tokens' | 'webhook'> {
-  /**
-   * The Secret with the tokens for pushes and pulls. The two below are for pushes only, and for pulls only.
-   */
+  /** The Secret with the tokens for pushes and pulls. The other two are for pushes only, and for pulls only. */
   readonly tokenSecret?: SecretEntry
   readonly pushTokenSecret?: SecretEntry
   readonly pullTokenSecret?: SecretEntry

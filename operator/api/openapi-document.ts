@@ -3,7 +3,6 @@ import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
 import { errorAnswerExample as errorExample } from './examples.ts'
 import { errorAnswer } from './shapes.ts'
 
-/** The path below which the API is served. */
 export const apiPath = '/api/v1'
 
 export function openApiDocument() {

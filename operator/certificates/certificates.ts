@@ -53,7 +53,6 @@ interface CertificatesTiming extends CertificateTiming {
   readonly firstCheckEveryMs: number
   /** The longest wait between a failed check and the next one. */
   readonly longestRetryMs: number
-  /** The time limit of a call of the store. */
   readonly storeTimeoutMs: number
 }
 

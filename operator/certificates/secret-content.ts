@@ -24,7 +24,6 @@ export interface SecretContents {
   readonly client: SecretData | undefined
 }
 
-/** The names and usages that a leaf certificate must have. */
 export type LeafSpec = Pick<LeafOptions, 'dnsNames' | 'usage'>
 
 interface ReadOptions {

@@ -38,7 +38,6 @@ export function createLastErrors({ onChange, records = () => true }: LastErrorsO
     get: (task: string): string | undefined => errors.get(task),
     /** Returns each task whose last attempt failed, with the error, in one line; empty when all succeeded. */
     current: (): string => [...errors].map(([task, message]) => describeRepeated(task, message)).join('; '),
-    /** Forgets all errors without a call of `onChange`. */
     clear: () => errors.clear(),
   }
 }

@@ -13,10 +13,12 @@ interface Scope<T extends ReflectedObject> {
   readonly clock: Clock
   readonly random: () => number
   readonly onError: (error: unknown, retryMs: number) => void
-  /** Called after errors, at the first list, event, orderly end of a watch, or steady watch. */
+  /**
+   * Called when the scope works again after errors: at a list, an event, the orderly end of a watch, or a
+   * watch that was open for `steadyWatchMs`.
+   */
   readonly onRecovered: () => void
   readonly onFirstList: () => void
-  /** Ends the lists and watches of the scope. */
   readonly signal: AbortSignal
   /** Rejects when the signal aborts. */
   readonly pause: (waitMs: number) => Promise<void>

@@ -81,7 +81,6 @@ interface ReflectorOptions<T extends ReflectedObject> {
 export interface ReflectorTiming {
   /** The shortest duration of a watch. Each watch requests a random duration in whole seconds. */
   readonly shortestWatchSeconds: number
-  /** The longest duration of a watch. */
   readonly longestWatchSeconds: number
   /** The reflector ends a watch that exceeds its requested duration by this time. */
   readonly watchGraceMs: number

@@ -11,7 +11,6 @@ import { qualifiedName } from './source.ts'
  * be read.
  */
 export interface MemoryStore<Content> {
-  /** Returns the memories, by the uid of the resource. */
   all(): ResourceMemories<Content>
   /** Stores these memories, by the uids of the resources, and forgets all others. Writes only changes. */
   replace(memories: ReadonlyMap<string, ResourceMemory<Content>>): void
@@ -168,7 +167,6 @@ const claimGraceMs = 60_000
 export interface DeletedResource<Content> {
   readonly uid: string
   readonly memory: ResourceMemory<Content>
-  /** The content that was in force. */
   readonly content: Content
   readonly endMs: number
 }

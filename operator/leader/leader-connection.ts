@@ -187,7 +187,7 @@ async function* passOn(
     for await (const report of reports) await call.write(report)
     call.end()
   })()
-  // A failure to send also ends the messages below with an error.
+  // The loop below ends with the same error, and handles it.
   sent.catch(() => {})
   try {
     yield* call.messages

@@ -23,8 +23,9 @@ import {
 const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface QueryDeadlines {
-  /** The time limit of a process to read or change a counter, and below to drop keys from its local cache. */
+  /** The time limit of a process to read or change a counter. */
   readonly counterMs: number
+  /** The time limit of a process to drop keys from its local cache. */
   readonly forgetMs: number
 }
 

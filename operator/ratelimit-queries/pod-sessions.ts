@@ -102,7 +102,7 @@ export interface PodState {
   readonly uid: string
   readonly pod: string
   readonly namespace: string
-  /** The number of connected workers; below, the number of all workers of the pod. */
+  /** The number of connected workers. */
   readonly workers: number
   readonly expectedWorkers: number
   /**
@@ -174,7 +174,6 @@ export interface CounterState {
   readonly resetSeconds: number
 }
 
-/** The counter after a change. */
 export interface CounterChange extends CounterReading {
   /** The pods that have dropped the key from their local caches. `missing` names all other pods. */
   readonly confirmed: readonly string[]
@@ -290,7 +289,7 @@ export interface KeyOutcome {
 export interface Coverage {
   /** Unix time in milliseconds of the first counted call; undefined if there is none. */
   readonly fromMs?: number
-  /** The number of recorded calls of the domain since `fromMs`; below, the number of all its calls. */
+  /** The number of recorded calls of the domain since `fromMs`. `calls` also counts calls without a record. */
   readonly recordedCalls: number
   readonly calls: number
   /** The share of keys that are recorded, from 0 to 1. All calls of a recorded key are recorded. */

@@ -10,7 +10,6 @@ export interface Service<Config> {
   readonly inCluster: ClusterService
 }
 
-/** How an operator runs the service on one machine. */
 export interface HostService<Config> {
   readonly program: Program
   readonly options: HostOptions
@@ -70,7 +69,6 @@ export interface HostFacts {
   readonly provisionTokenFile: string
 }
 
-/** How an operator runs the service in a cluster. */
 export interface ClusterService {
   readonly field: 'rateLimit' | 'broker' | 'payments'
   workload(config: ClusterConfig, namespace: string): Workload

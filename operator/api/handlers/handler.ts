@@ -17,7 +17,6 @@ export interface ApiCall {
 }
 
 export interface Handler {
-  /** Returns the scope in which the caller needs the right of the endpoint. */
   resolveScope(call: ApiCall): RightScope
   /** Returns the right that the caller needs, for endpoints whose right depends on the call. */
   resolveRight?(call: ApiCall): ApiRight
@@ -25,7 +24,6 @@ export interface Handler {
   answer(call: ApiCall): Promise<unknown>
 }
 
-/** A handler that answers with a stream of events. */
 export interface StreamHandler extends Pick<Handler, 'resolveScope' | 'resolveRight'> {
   readonly event: string
   /** Rejects with the error of the answer before the stream begins. */

@@ -155,7 +155,6 @@ const isKnown = (name: string, { report }: Pick<ApiSources, 'report'>): boolean 
     each => each.kind === 'RateLimitConfig' && `${each.namespace}/${each.name}` === name,
   )
 
-/** Returns the warnings of a proposal in the form of answers. */
 const describeWarnings = ({ warnings }: Proposal) =>
   warnings.map(({ path, message }) => ({ field: path, message }))
 

@@ -26,7 +26,6 @@ function enabledServices(config: OperatorConfig): readonly ServiceName[] {
   return serviceNames.filter(name => services[name].onHost.processes(config) > 0)
 }
 
-/** Returns the services whose processes share a Redis. */
 export function redisUsers(config: OperatorConfig): readonly ServiceName[] {
   return enabledServices(config).filter(name => services[name].onHost.sharesRedis(config))
 }

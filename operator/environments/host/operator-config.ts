@@ -15,7 +15,6 @@ export const options = {
   }),
 }
 
-/** The parsed values of `options`. */
 export type OperatorConfig = HostConfig<typeof options>
 
 type Field = keyof OperatorConfig

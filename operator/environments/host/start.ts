@@ -172,7 +172,6 @@ function openPayments(started: AsyncDisposableStack, { stateDir, config }: Stand
   return { provisioner, addresses }
 }
 
-/** Returns the ports on which the operator itself listens. */
 function operatorPorts({ feedPort, operatorPort }: OperatorConfig): readonly PortRequest[] {
   return [
     { host: loopback, port: feedPort, wantedBy: 'the feed', advice: adviceForPort('feedPort') },
@@ -276,7 +275,6 @@ async function startRedis(
   }
 }
 
-/** Returns the text that the person who started the operator sees. */
 function welcome(
   { stateDir, config }: StandaloneOptions,
   { limits, routes }: Pick<OperatorApp<Controller>, 'limits' | 'routes'>,

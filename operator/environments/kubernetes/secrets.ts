@@ -14,7 +14,6 @@ import {
 export interface TenantSecrets {
   readonly granted: GrantedSecrets
   readonly rateLimiter: ReadRateLimiter
-  /** Polls the Secrets that routes name. */
   readonly routes: PolledSecrets
 }
 

@@ -90,7 +90,6 @@ export function readSigningSecrets(
   return { secrets }
 }
 
-/** The value for a Secret that does not exist. */
 export const noSecret = { missing: 'does not exist' } as const satisfies NoEntry
 
 /**

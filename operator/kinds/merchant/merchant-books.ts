@@ -1,6 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 
-/** The balances of merchants, and the result of the last verification of the books. */
 export interface MerchantBooks {
   /** The balances, by the uids of the resources. Resources without a merchant are missing. */
   readonly balances: ReadonlyMap<string, MerchantBalances>
@@ -40,7 +39,6 @@ export interface BooksVerification {
   }[]
 }
 
-/** Reads the books from the payments service. */
 export interface BookReader {
   /**
    * Reads the books of the merchants of at most `maxBooks` resources. Rejects without an answer, and for an

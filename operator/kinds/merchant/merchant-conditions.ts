@@ -2,7 +2,6 @@ import type { NewCondition } from '../../status/conditions.ts'
 import { formatProblem, type ResourceProblem } from '../kind-adapter.ts'
 import { pausedAnnotation } from '../source.ts'
 
-/** The facts from which a Merchant's conditions are derived. */
 export interface MerchantFacts {
   readonly problems: readonly ResourceProblem[]
   /** What stopped the last reconcile; undefined if it completed all steps. */

@@ -146,7 +146,7 @@ export function createMerchantController<Resource extends MerchantResource>(
 
   const queue = new WorkQueue({ concurrency, reconcile, random, retries, onError })
   /**
-   * Its own queue, because reconciles wait for the limit of Secret reads, and would delay the condition
+   * A separate queue, because reconciles wait for the limit of Secret reads, and would delay the condition
    * Degraded for minutes.
    */
   const degradations = new WorkQueue({

@@ -21,9 +21,7 @@ export interface MerchantStatus {
   readonly details: MerchantDetails
 }
 
-/** Stores the statuses of an environment's Merchants. */
 export interface MerchantStatusStore<Resource extends MerchantResource> {
-  /** Returns the stored status; undefined if there is none. */
   read(resource: Resource): MerchantStatus | undefined
   /** Stores the status if it differs from the stored one. */
   write(resource: Resource, status: MerchantStatus): Promise<void>

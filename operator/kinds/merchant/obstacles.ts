@@ -28,7 +28,7 @@ const stepOf: Readonly<Record<PassingReason, MerchantObstacle['step']>> = {
 
 /**
  * Runs a step, and turns its errors into obstacles. A missing right stalls until an administrator grants it;
- * any other error is taken as transient, with the given reason.
+ * any other error counts as transient, with the given reason.
  */
 export async function attempt<Result>(reason: PassingReason, step: () => Promise<Result>): Promise<Result> {
   try {

@@ -3,7 +3,6 @@ import { type FileHandle, lstat, open, readdir, realpath, stat } from 'node:fs/p
 import { basename, dirname, join, relative } from 'node:path'
 import type { SourceProblem } from '../../../kinds/source.ts'
 
-/** A manifest file as it was when scanned. */
 export interface ScannedFile {
   /** The path below the folder, with `/`. It is shown in messages, and files are sorted by it. */
   readonly path: string
@@ -26,7 +25,6 @@ export interface FolderLimits {
   /** The maximum depth of folders. A symbolic link counts as the folder to which it points. */
   readonly maxDepth: number
   readonly maxFileBytes: number
-  /** The maximum size of all files together. */
   readonly maxTotalBytes: number
 }
 

@@ -10,7 +10,6 @@ interface Declared {
   readonly path: string
   /** Where the resource is declared, for people: `shop/limits.yaml#2`. */
   readonly origin: string
-  /** The text of the whole file. */
   readonly text: string
   /** The document that declares the resource, with its comments, without a document marker. */
   readonly document: string
@@ -34,7 +33,6 @@ export function readFromFolder(folder: string, source: Pick<Source, 'list'>) {
   }
 }
 
-/** Returns the resource of this name; undefined if no file declares it. */
 export function findDeclaration(
   source: Pick<Source, 'list'>,
   { kind, namespace, name }: ManifestName,

@@ -36,7 +36,6 @@ export function replaceDocument(
     : { problem: `${path} cannot be changed without its other documents; edit the file` }
 }
 
-/** Returns the document that declares a resource, without a document marker. */
 export function findDocument(text: string, path: string, resource: ManifestName): Replaced {
   const parts = splitAtMarkers(text)
   const part = parts[findPart(parts, path, resource)]

@@ -57,7 +57,6 @@ function cannotLock(stateDir: string, error: unknown): InfrastructureError {
   })
 }
 
-/** Returns what a system error means and what to do about it. */
 function describeCause(error: unknown): string {
   const { code, errcode, message } = error as { code?: unknown; errcode?: unknown; message: string }
   if (code === 'EEXIST' || code === 'ENOTDIR') return `it is a file, not a folder: ${elsewhere}`

@@ -21,7 +21,6 @@ export interface KubeCredentials {
   readonly agent?: NonNullable<RequestOptions['agent']>
 }
 
-/** The folder in which the kubelet mounts the service account of a pod. */
 const serviceAccountFolder = '/var/run/secrets/kubernetes.io/serviceaccount'
 const maxCredentialBytes = 1024 * 1024
 

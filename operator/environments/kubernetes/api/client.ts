@@ -249,7 +249,6 @@ export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: 
   return `${creationPath(resource, key)}/${segment(key.name)}${part}`
 }
 
-/** Returns the path to which an object with this key is posted. */
 export function creationPath(resource: ApiResource, { namespace, name }: ObjectKey): string {
   if (resource.namespaced && (namespace ?? '') === '') {
     throw new Error(`${resource.plural} "${name}": missing namespace`)

@@ -4,7 +4,7 @@ import { apiGroup } from '@tollway/crds/resource-kind.ts'
 import { objectName } from '../../../workloads/cluster-names.ts'
 import type { KubeClient } from '../api/client.ts'
 import { coreResource, type KubeObject } from '../api/kube-object.ts'
-import { lastGoodObjectNames } from '../api/last-good-objects.ts'
+import { lastGoodObjectNames } from '../api/permissions.ts'
 import { type Installation, labelNames } from '../infrastructure/objects/installation.ts'
 import type { ObjectData } from './last-good-layout.ts'
 

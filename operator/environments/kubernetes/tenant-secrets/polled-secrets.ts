@@ -27,7 +27,6 @@ interface PolledSecretsTiming {
   readonly pollMs: number
   /** The first wait after a failed read. Later waits grow up to `pollMs`. */
   readonly retryMs: number
-  /** The time limit of a read. */
   readonly readMs: number
   /** How long `follow` waits for Secrets that were never read. */
   readonly firstReadsMs: number
