@@ -2,16 +2,11 @@ import type { JsonObject } from '@tollway/chassis/json.ts'
 import { apiGroup, type ResourceKind } from '../resource-kind.ts'
 import type { Schema } from '../schema.ts'
 
-/** Returns the name of a kind's CustomResourceDefinition: `ratelimitconfigs.tollway.dev`. */
-export function definitionName({ plural }: ResourceKind): string {
-  return `${plural}.${apiGroup}`
-}
-
 export function customResourceDefinition(kind: ResourceKind): JsonObject {
   return {
     apiVersion: 'apiextensions.k8s.io/v1',
     kind: 'CustomResourceDefinition',
-    metadata: { name: definitionName(kind) },
+    metadata: { name: `${kind.plural}.${apiGroup}` },
     spec: {
       group: apiGroup,
       scope: 'Namespaced',

@@ -11,7 +11,7 @@ import {
 import { waitFor } from '../../test/support/wait-for.ts'
 import { animationStreamRouteKind } from '../animation-stream-route.ts'
 import { admissionPolicy } from '../generation/admission-policy.ts'
-import { customResourceDefinition, definitionName } from '../generation/definition.ts'
+import { customResourceDefinition } from '../generation/definition.ts'
 import { merchantKind } from '../merchant.ts'
 import { resourceKinds } from '../resource-kinds.ts'
 import { nearlyRightResource } from '../testing/arbitrary-rate-limit-config.ts'
@@ -41,7 +41,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     for (const kind of resourceKinds) {
       const made = await api.call('POST', `${definitions}?${strict}`, customResourceDefinition(kind))
       assert.equal(made.status, 201, describeAnswer(made))
-      const path = `${definitions}/${definitionName(kind)}`
+      const path = `${definitions}/${kind.plural}.tollway.dev`
       await waitFor('the kind to be served', async () => isEstablished(await api.call('GET', path)))
     }
     for (const path of [resources, routes, merchants])

@@ -20,7 +20,7 @@ import {
   makeOperatorAccount,
 } from '../environments/kubernetes/api/testing/service-account.ts'
 import { leaseAccess } from '../environments/kubernetes/leadership.ts'
-import { defaultLeaseTiming, type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
+import { type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short times for a test. The duration of a Lease is in whole seconds. */
 const timing = { leaseMs: 1_000, renewDeadlineMs: 300, retryMs: 40 }
@@ -406,7 +406,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     clients.push(client)
     electors.push(elector)
     await waitFor('it to lead', () => elector.isLeader())
-    const { retryMs, renewDeadlineMs } = defaultLeaseTiming
+    const [retryMs, renewDeadlineMs] = [3_000, 6_000]
     const untilRenewalMs = 50
     await waitFor('the time before a renewal', () => elector.ageMs() > retryMs - untilRenewalMs)
     proxy.setFaults({ silent: true })

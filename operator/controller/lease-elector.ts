@@ -75,7 +75,7 @@ interface LeaseTiming {
 }
 
 /** With these times a leader keeps the lease while the API server does not answer for up to 3 s. */
-export const defaultLeaseTiming: LeaseTiming = { leaseMs: 8_000, renewDeadlineMs: 6_000, retryMs: 3_000 }
+const defaultLeaseTiming: LeaseTiming = { leaseMs: 8_000, renewDeadlineMs: 6_000, retryMs: 3_000 }
 
 /**
  * After a failed attempt, the next one starts at most this time after the start of the failed one, plus a

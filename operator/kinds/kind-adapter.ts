@@ -131,6 +131,7 @@ export interface KindContext {
   /** See `DomainGrants`; every namespace may use every domain when left out. */
   readonly domainGrants?: DomainGrants | undefined
   readonly routeSecrets: RouteSecrets
+  /** The numbers of streams and consumers that processes report for each route. */
   readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
 }
 

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { makeRules } from '../environments/kubernetes/api/permissions.ts'
-import { makeServices } from '../environments/kubernetes/infrastructure/objects/workload-objects.ts'
-import { clusterWorkloads } from './registry.ts'
+import { workloadObjects } from '../environments/kubernetes/infrastructure/objects/workload-objects.ts'
+import { clusterWorkloads, makePodShape } from './registry.ts'
 
 const secret = { name: 'one' }
 
@@ -22,7 +22,9 @@ test('the operator has the right to write each Service of its workloads', () => 
   const owner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: 'uid' }
   const installation = { name: config.name, namespace: 'tollway-system', owner, revision: '' }
   const names = clusterWorkloads(config, installation.namespace).flatMap(({ workload }) =>
-    makeServices({ installation, workload }).map(({ metadata }) => metadata.name),
+    workloadObjects(workload, makePodShape(config, workload.service), installation)
+      .filter(({ kind }) => kind === 'Service')
+      .map(({ metadata }) => metadata.name),
   )
   const allowed = makeRules('own', { installation: config.name })
     .filter(({ resources }) => resources?.includes('services'))

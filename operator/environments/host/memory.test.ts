@@ -6,7 +6,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import fc from 'fast-check'
 import { nearlyRightResource } from '../../../crds/testing/arbitrary-rate-limit-config.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { animationStreamRoutes } from '../../kinds/animation-stream-route/animation-stream-route.ts'
+import { animationStreamRoute } from '../../kinds/animation-stream-route/animation-stream-route.ts'
 import { translateAnimationStreamRoute } from '../../kinds/animation-stream-route/stream-route.ts'
 import type { ResourceMemory } from '../../kinds/choose-contents.ts'
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
@@ -14,8 +14,8 @@ import { translateRateLimitConfig } from '../../kinds/rate-limit-config/translat
 import { openRememberedFile } from './memory.ts'
 
 const limits = rateLimitConfigs()
-const routes = animationStreamRoutes({
-  secrets: {
+const routes = animationStreamRoute.open({
+  routeSecrets: {
     follow: async () => {},
     tokens: () => ({ unknown: true }),
     signing: () => ({ unknown: true }),

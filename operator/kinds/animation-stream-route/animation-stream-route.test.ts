@@ -10,7 +10,7 @@ import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { Resource } from '../../xds/snapshot.ts'
 import { createPublishedResources } from '../published-resources.ts'
 import type { SourcedResource } from '../source.ts'
-import { animationStreamRoutes } from './animation-stream-route.ts'
+import { animationStreamRoute } from './animation-stream-route.ts'
 
 /** Simulates an operator with routes and Secrets that the test writes, and brokers that enforce at once. */
 function openWorld() {
@@ -33,8 +33,8 @@ function openWorld() {
   const loads = new Map<string, number>()
 
   const start = () => {
-    const kind = animationStreamRoutes({
-      secrets: folderSecrets({ list: () => [...resources.values()], onChange: () => {} }),
+    const kind = animationStreamRoute.open({
+      routeSecrets: folderSecrets({ list: () => [...resources.values()], onChange: () => {} }),
       loads: {
         sum: (route, uids) => ({ activeStreams: loads.get(route) ?? 0, consumers: uids.length }),
         onChange: () => {},
@@ -215,8 +215,8 @@ test('a route whose Secret may not be read reports the missing grant, and keeps 
   ] as const) {
     const signing = () => ({ unknown: true }) as const
     const secrets = { follow: async () => {}, tokens: () => tokens, signing, onChange: () => {} }
-    const kind = animationStreamRoutes({
-      secrets,
+    const kind = animationStreamRoute.open({
+      routeSecrets: secrets,
       loads: { sum: () => ({ activeStreams: 0, consumers: 0 }), onChange: () => {} },
     })
     const spec = { match: { streamIdPrefix: 'kiosk-' }, tokenSecretRef: { name: 'tokens' } }

@@ -1,15 +1,16 @@
 import { animationStreamRouteKind as definition } from '@tollway/crds/animation-stream-route.ts'
 import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
-import type { RouteLoad, StreamLoads } from '../../pods/stream-loads.ts'
+import type { RouteLoad } from '../../pods/stream-loads.ts'
 import type {
   CompletedContent,
   FeedKind,
   KindAdapter,
   KindColumns,
+  KindContext,
   UnmetDependency,
 } from '../kind-adapter.ts'
 import { findOpenOverlaps, openStreamMatchClaims } from './claim-stream-matches.ts'
-import type { RouteSecrets, SecretReference, SigningSecrets, Tokens } from './route-secrets.ts'
+import type { SecretReference, SigningSecrets, Tokens } from './route-secrets.ts'
 import {
   encodeStreamRoute,
   isStreamRoute,
@@ -30,19 +31,13 @@ export const animationStreamRoute: FeedKind<StreamRoute, OpenedStreamRoute> = {
   definition,
   isContent: isStreamRoute,
   columns: animationStreamRouteColumns,
-  open: ({ routeSecrets, loads }) => animationStreamRoutes({ secrets: routeSecrets, loads }),
+  open: animationStreamRoutes,
 }
 
-interface StreamRouteContext {
-  readonly secrets: RouteSecrets
-  /** The numbers of streams and consumers that processes report for each route. */
-  readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
-}
-
-export function animationStreamRoutes({
-  secrets,
+function animationStreamRoutes({
+  routeSecrets: secrets,
   loads,
-}: StreamRouteContext): KindAdapter<StreamRoute, OpenedStreamRoute> {
+}: KindContext): KindAdapter<StreamRoute, OpenedStreamRoute> {
   const completed = new WeakMap<StreamRoute, KnownSecrets & CompletedContent<OpenedStreamRoute>>()
   return {
     definition,

@@ -35,8 +35,6 @@ interface MerchantControllerOptions<Resource extends MerchantResource>
   readonly random: () => number
 }
 
-export type MerchantController = ReturnType<typeof createMerchantController>
-
 const unreconciled: MerchantFacts = { problems: [], obstacle: undefined, synced: false }
 
 /**

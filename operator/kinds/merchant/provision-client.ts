@@ -61,10 +61,6 @@ interface Answer {
   readonly body: unknown
 }
 
-interface ProvisionClient extends Provisioner, BookReader {
-  end(): void
-}
-
 /**
  * The largest answer about books. One answer has up to a hundred merchants with amounts in a few currencies.
  */
@@ -85,7 +81,9 @@ interface Call {
 }
 
 /** Returns a client of the provisioning port. No error contains a key or a token. */
-export function createProvisionClient(options: ProvisionClientOptions): ProvisionClient {
+export function createProvisionClient(
+  options: ProvisionClientOptions,
+): Provisioner & BookReader & { end(): void } {
   const { url, token, tls } = options
   const limits = { ...defaultLimits, ...options.limits }
   const isSecure = url.protocol === 'https:'

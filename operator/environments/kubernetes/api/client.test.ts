@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { customResourceDefinition, definitionName } from '../../../../crds/generation/definition.ts'
+import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { type ApiProxy, startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
   type KubeApiServer,
@@ -205,7 +205,7 @@ describe('# a client of a real API server, with the rights of the operator', {
       customResourceDefinition(rateLimitConfigKind),
     )
     const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
-    await waitFor(`${definitionName(rateLimitConfigKind)} to be served`, async () => {
+    await waitFor(`${rateLimitConfigKind.plural} to be served`, async () => {
       return (await api.call('GET', path)).status === 200
     })
     const envelope = { apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig' }

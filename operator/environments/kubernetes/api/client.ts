@@ -249,7 +249,7 @@ export function objectPath(resource: ApiResource, key: ObjectKey, subresource?: 
   return `${creationPath(resource, key)}/${segment(key.name)}${part}`
 }
 
-export function creationPath(resource: ApiResource, { namespace, name }: ObjectKey): string {
+function creationPath(resource: ApiResource, { namespace, name }: ObjectKey): string {
   if (resource.namespaced && (namespace ?? '') === '') {
     throw new Error(`${resource.plural} "${name}": missing namespace`)
   }

@@ -110,7 +110,7 @@ const suffixes: Readonly<Record<string, number>> = {
  * Returns whether two Kubernetes quantities are equal, for example `0.5` and `500m`, or `1024Mi` and `1Gi`. A
  * text that is not a quantity is equal only to itself.
  */
-export function sameQuantity(a: unknown, b: unknown): boolean {
+function sameQuantity(a: unknown, b: unknown): boolean {
   if (a === b) return true
   const [left, right] = [toNumber(a), toNumber(b)]
   // The tolerance covers the rounding of binary fractions.

@@ -16,7 +16,7 @@ interface Note {
 type Piece = readonly [key: string, base64: string]
 
 /** The maximum length of a piece. An object can have 1 MiB, and an API server accepts requests of 1.5 MiB. */
-export const maxPieceChars = 512 * 1024
+const maxPieceChars = 512 * 1024
 
 /** Splits an entry into pieces that each fit into an object. Each key contains the number of pieces. */
 export function toPieces(uid: string, { generation, text }: LastGoodEntry): readonly Piece[] {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { joinPieces, type LastGoodEntry, maxPieceChars } from './last-good-entry.ts'
+import { joinPieces, type LastGoodEntry } from './last-good-entry.ts'
 import { createLastGoodLayout, type ObjectData } from './last-good-layout.ts'
 
 /** Simulates a store whose operator can be interrupted after any write. */
@@ -34,7 +34,7 @@ const textOf = (chars: number, seed: number) => String(seed % 10).repeat(chars)
 
 const step = fc.record({
   uid: fc.constantFrom('a', 'b', 'c', 'd'),
-  chars: fc.constantFrom(0, 40, 30_000, 60_000, 70_000, maxPieceChars, 2 * maxPieceChars + 4),
+  chars: fc.constantFrom(0, 40, 30_000, 60_000, 70_000, 524_288, 1_048_580),
   isRemoval: fc.boolean(),
   /** If set, only the note of the present version changes, to this value. */
   note: fc.option(fc.nat(9), { nil: undefined }),

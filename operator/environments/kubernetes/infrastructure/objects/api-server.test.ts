@@ -8,14 +8,14 @@ import {
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../../test/support/kube-api-server.ts'
-import { creationPath, objectPath, withQuery } from '../../api/client.ts'
+import { collectionPath, objectPath } from '../../api/client.ts'
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { kinds, podResource, requireKind } from '../kinds.ts'
 import { namespace, objectsOfCase } from './testing/objects-of-case.ts'
 
 const folder = join(import.meta.dirname, 'testdata/objects')
 const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))
-const dryRun = { dryRun: 'All', fieldValidation: 'Strict' }
+const dryRun = 'dryRun=All&fieldValidation=Strict'
 
 describe('# objects that a real API server accepts', { skip: missingKubeAssets(), timeout: 90_000 }, () => {
   let api: KubeApiServer
@@ -40,7 +40,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
     it(`${name}, in a namespace that enforces the profile "restricted"`, async () => {
       for (const object of objectsOfCase(readFileSync(join(folder, name), 'utf8'))) {
         const path = objectPath(kinds[requireKind(object)], object.metadata)
-        await assertTaken('PATCH', withQuery(path, { ...dryRun, fieldManager: 'test' }), object)
+        await assertTaken('PATCH', `${path}?${dryRun}&fieldManager=test`, object)
         if (object.kind === 'Deployment') await assertTaken('POST', podsPath, podOf(object))
       }
     })
@@ -56,7 +56,7 @@ describe('# objects that a real API server accepts', { skip: missingKubeAssets()
 })
 
 const podKey: ObjectKey = { namespace, name: 'pod' }
-const podsPath = withQuery(creationPath(podResource, podKey), dryRun)
+const podsPath = `${collectionPath(podResource, namespace)}?${dryRun}`
 
 /** Returns the pod that the Deployment controller would create. */
 function podOf({ spec }: KubeObject): KubeObject {

@@ -155,7 +155,7 @@ function makeServiceAccount(context: WorkloadContext): KubeObject {
  * replica, and one with a single address for the others, named after the first of these. They are two
  * objects, because a Service can never gain or lose its address.
  */
-export function makeServices(context: WorkloadContext): readonly KubeObject[] {
+function makeServices(context: WorkloadContext): readonly KubeObject[] {
   const { ports } = context.workload
   const each = ports.filter(({ reach }) => reach === 'each')
   const any = ports.filter(({ reach = 'any' }) => reach === 'any')
