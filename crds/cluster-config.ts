@@ -18,7 +18,7 @@ import {
   serviceLabel,
   settingsOfService,
 } from './service-plan.ts'
-import { type Validated, validateValue } from './validation/validate.ts'
+import { type Validated, validateValue } from './validate.ts'
 
 /**
  * The configuration file of an operator in a cluster, with the names of the chart's values. The schema

@@ -15,16 +15,16 @@ import {
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { waitFor } from '../test/support/wait-for.ts'
 import type { ResourceList } from './api/shapes.ts'
-import { serveApi } from './api/testing/serve-api.ts'
 import { leaderPath } from './leader/leader-service.ts'
 import { decodeAnswer, encodeQuery } from './leader/query-messages.ts'
 import { QueryError } from './pods/query-error.ts'
 import { encodedCodec } from './pods/session-table.ts'
 import { maxWhatIfBytes } from './ratelimit-queries/pod-sessions.ts'
 import { processSessionPath } from './ratelimit-queries/process-session.ts'
+import { connectPod } from './testing/connect-pod.ts'
+import { serveApi } from './testing/serve-api.ts'
 import { startOperator, tlsOf } from './testing/start-operator.ts'
 import { createResource, createSnapshot } from './xds/snapshot.ts'
-import { connectPod } from './xds/testing/connect-pod.ts'
 
 const replica = (uid: string) => ({ uid, name: uid, reason: '' })
 const infrastructure = {

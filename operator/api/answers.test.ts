@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { describe, test } from 'node:test'
 import { waitFor } from '../../test/support/wait-for.ts'
-import { serveApi } from './testing/serve-api.ts'
+import { serveApi } from '../testing/serve-api.ts'
 
 const slowReaderMs = 300
 

@@ -3,9 +3,9 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { test } from 'node:test'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { serveApi } from '../testing/serve-api.ts'
 import * as examples from './examples.ts'
 import type { ResourceList, WhatIfAnswer } from './shapes.ts'
-import { serveApi } from './testing/serve-api.ts'
 
 const itemsOf = (count: number) => Array.from({ length: count }, (_, index) => index)
 

@@ -8,12 +8,12 @@ import { after, describe, test } from 'node:test'
 import { answerClientErrors } from '@tollway/chassis/net/client-errors.ts'
 import { closeHttp, listenHttp } from '@tollway/chassis/net/listen-http.ts'
 import { QueryError, type QueryErrorCode } from '../pods/query-error.ts'
+import { serveApi } from '../testing/serve-api.ts'
 import type { CallerAuthentication } from './access.ts'
 import { clientErrorAnswer } from './answers.ts'
 import { ApiError, type ApiErrorCode, apiErrors, busy } from './errors.ts'
 import * as examples from './examples.ts'
 import type { ApiSources } from './sources.ts'
-import { serveApi } from './testing/serve-api.ts'
 
 const alice = '/counters?domain=checkout&descriptor=user=alice'
 const entries = [{ key: 'user', value: 'alice' }]

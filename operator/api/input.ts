@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Schema } from '@tollway/crds/schema.ts'
-import { validateValue } from '@tollway/crds/validation/validate.ts'
+import { validateValue } from '@tollway/crds/validate.ts'
 import type { Parameter } from './endpoints.ts'
 import { ApiError, invalidInput } from './errors.ts'
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { cacheBalances } from '../kinds/merchant/merchant-books.ts'
+import { serveApi } from '../testing/serve-api.ts'
 import type { MerchantList } from './shapes.ts'
-import { serveApi } from './testing/serve-api.ts'
 
 type Ask = Awaited<ReturnType<typeof serveApi>>['ask']
 

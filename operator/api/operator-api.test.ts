@@ -5,12 +5,12 @@ import { describe, test } from 'node:test'
 import Value from 'typebox/value'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { QueryError } from '../pods/query-error.ts'
+import { serveApi } from '../testing/serve-api.ts'
 import type { CallerAuthentication, RightScope } from './access.ts'
 import { type ApiEndpoint, apiEndpoints } from './endpoints.ts'
 import { ApiError } from './errors.ts'
 import * as examples from './examples.ts'
 import { errorAnswer, type RightList, type TryAnswer } from './shapes.ts'
-import { serveApi } from './testing/serve-api.ts'
 
 const alice = '/counters?domain=checkout&descriptor=user=alice'
 const entries = [{ key: 'user', value: 'alice' }]

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { playedResource, serveApi } from './testing/serve-api.ts'
+import { playedResource, serveApi } from '../testing/serve-api.ts'
 
 const count = 5
 const numbers = Array.from({ length: count }, (_, index) => index)

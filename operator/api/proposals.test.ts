@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { playedResource, serveApi } from '../testing/serve-api.ts'
 import type { CallerAuthentication } from './access.ts'
 import { ApiError } from './errors.ts'
 import { whatIfBodyExample } from './examples.ts'
 import type { WhatIfAnswer } from './shapes.ts'
-import { playedResource, serveApi } from './testing/serve-api.ts'
 
 const rival = { ...whatIfBodyExample, metadata: { namespace: 'bank', name: 'rival' } }
 const taken = '"checkout" belongs to shop/checkout, which is older; name another'

@@ -3,8 +3,8 @@ import { type TestContext, test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type Log, silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { type StoreInMemory, storeInMemory } from '../testing/store-in-memory.ts'
 import { Certificates } from './certificates.ts'
-import { type StoreInMemory, storeInMemory } from './testing/store-in-memory.ts'
 
 const secretNames = { authority: 'tollway-ca', server: 'feed-server', client: 'feed-client' }
 const dnsNames = { server: ['operator.system.svc', 'operator'], client: ['pods.system.svc'] }

@@ -14,12 +14,12 @@ import { type Program, startProgram } from '../../test/support/program.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { createKubeClient, type KubeClient } from '../environments/kubernetes/api/client.ts'
+import { leaseAccess } from '../environments/kubernetes/leadership.ts'
 import {
   accessThrough,
   addressOf,
   makeOperatorAccount,
-} from '../environments/kubernetes/api/testing/service-account.ts'
-import { leaseAccess } from '../environments/kubernetes/leadership.ts'
+} from '../environments/kubernetes/testing/service-account.ts'
 import { type Lease, type LeaseAccess, LeaseElector } from './lease-elector.ts'
 
 /** Short times for a test. The duration of a Lease is in whole seconds. */
@@ -335,7 +335,7 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
       JSON.stringify({ url: proxy.url, token, namespace, name, identity, timing: realTiming }),
     )
     const program = startProgram(process.execPath, [
-      fileURLToPath(new URL('testing/lease-actor.ts', import.meta.url)),
+      fileURLToPath(new URL('../testing/lease-actor.ts', import.meta.url)),
       settings,
     ])
     programs.push(program)

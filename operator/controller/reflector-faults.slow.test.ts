@@ -17,7 +17,7 @@ import {
   accessThrough,
   addressOf,
   makeOperatorAccount,
-} from '../environments/kubernetes/api/testing/service-account.ts'
+} from '../environments/kubernetes/testing/service-account.ts'
 import { createReflector, type Reflector, type ReflectorTiming } from './reflector.ts'
 
 /** The total number of faults to inject; 10,000 in the long form. */

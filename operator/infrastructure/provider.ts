@@ -1,8 +1,8 @@
 import type { Workload } from '../model.ts'
 
 /**
- * Runs workloads: as Deployments in a cluster, as processes on one machine. `testing/provider.contract.ts`
- * tests both implementations.
+ * Runs workloads: as Deployments in a cluster, as processes on one machine. Both implementations are tested by
+ * `operator/testing/provider.contract.ts`.
  */
 export interface Infrastructure {
   /**

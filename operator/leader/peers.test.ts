@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { ClientTls } from '@tollway/grpc/client/client-tls.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
+import { connectPod as connectPodTo } from '../testing/connect-pod.ts'
 import { type StartedOptions, startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
 import { createResource, createSnapshot, type Snapshot } from '../xds/snapshot.ts'
-import { connectPod as connectPodTo } from '../xds/testing/connect-pod.ts'
 
 const typeUrl = 'type.googleapis.com/test.Thing'
 const graceMs = 150

@@ -4,11 +4,8 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { type Controller, type Environment, type OperatorApp, openApp } from '../app.ts'
 import type { Provisioner } from '../kinds/merchant/provisioner.ts'
-import {
-  type ProvisioningUnderTest,
-  startProvisioning,
-} from '../kinds/merchant/testing/start-provisioning.ts'
 import type { StatusCondition } from '../status/conditions.ts'
+import { type ProvisioningUnderTest, startProvisioning } from './start-provisioning.ts'
 
 export interface Manifest {
   readonly apiVersion: string

@@ -7,7 +7,7 @@ import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,
-} from '../../operator/environments/kubernetes/api/testing/service-account.ts'
+} from '../../operator/environments/kubernetes/testing/service-account.ts'
 import { nodeOptions } from '../../operator/node-options.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, startKubeApiServer } from '../support/kube-api-server.ts'

@@ -8,7 +8,7 @@ import type { StreamList, StreamPreview } from '../../operator/api/stream-shapes
 import {
   addressOf,
   makeOperatorAccount,
-} from '../../operator/environments/kubernetes/api/testing/service-account.ts'
+} from '../../operator/environments/kubernetes/testing/service-account.ts'
 import { openAnimationClient } from '../../services/broker/servers/testing/animation-client.ts'
 import { encodeText } from '../../services/broker/streams/testing/simulation-under-test.ts'
 import { startBroker } from '../support/broker-process.ts'

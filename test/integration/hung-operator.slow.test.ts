@@ -9,7 +9,7 @@ import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,
-} from '../../operator/environments/kubernetes/api/testing/service-account.ts'
+} from '../../operator/environments/kubernetes/testing/service-account.ts'
 import { feedClientEnv } from '../../operator/workloads/service-env.ts'
 import { type ApiProxy, type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'

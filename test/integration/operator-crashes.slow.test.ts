@@ -8,7 +8,7 @@ import {
   addressOf,
   makeOperatorAccount,
   type ServerAddress,
-} from '../../operator/environments/kubernetes/api/testing/service-account.ts'
+} from '../../operator/environments/kubernetes/testing/service-account.ts'
 import { type ApiFaults, type ProxiedCall, startApiProxy } from '../support/api-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../support/kube-api-server.ts'

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { QueryError } from '../../pods/query-error.ts'
+import { serveApi } from '../../testing/serve-api.ts'
 import type { DomainList, RuleList } from '../shapes.ts'
-import { serveApi } from '../testing/serve-api.ts'
 
 test('rules leave out the totals of each pod if only sums are requested', async t => {
   const { ask } = await serveApi(t)

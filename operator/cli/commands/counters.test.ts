@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { serveApi } from '../../api/testing/serve-api.ts'
 import { defaultWhatIfTiming } from '../../ratelimit-queries/what-if.ts'
+import { serveApi } from '../../testing/serve-api.ts'
 import { runTollway } from '../tollway-program.ts'
 
 const alice = ['--domain', 'checkout', '--entries', 'user=alice']

@@ -10,7 +10,7 @@ import { writeKubeconfig } from '../../../test/support/kubeconfig.ts'
 import { startProgram } from '../../../test/support/program.ts'
 import { programs } from '../../../test/support/programs.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { addressOf, makeOperatorAccount } from '../../environments/kubernetes/api/testing/service-account.ts'
+import { addressOf, makeOperatorAccount } from '../../environments/kubernetes/testing/service-account.ts'
 
 const namespace = 'removal'
 const services = `/api/v1/namespaces/${namespace}/services`

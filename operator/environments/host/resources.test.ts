@@ -13,8 +13,8 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
+import { limits, open, openStanding, until } from '../../testing/files-under-test.ts'
 import { folderLimits } from './folder/folder-scan.ts'
-import { limits, open, openStanding, until } from './folder/testing/files-under-test.ts'
 import { createFileSource } from './resources.ts'
 
 test('start reads all manifests, and skips other files and dot files', async t => {

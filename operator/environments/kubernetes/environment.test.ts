@@ -15,10 +15,10 @@ import {
   type Manifest,
 } from '../../testing/environment.contract.ts'
 import { createKubeClient } from './api/client.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { kubernetesEnvironment } from './environment.ts'
 import { openTenantSecrets } from './secrets.ts'
 import type { StoredResource } from './status/stored-resource.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 const namespace = 'tollway-system'
 const config = clusterConfig()

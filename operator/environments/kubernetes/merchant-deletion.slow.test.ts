@@ -14,17 +14,14 @@ import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
 import type { Provisioner } from '../../kinds/merchant/provisioner.ts'
-import {
-  type ProvisioningUnderTest,
-  startProvisioning,
-} from '../../kinds/merchant/testing/start-provisioning.ts'
 import type { StatusCondition } from '../../status/conditions.ts'
+import { type ProvisioningUnderTest, startProvisioning } from '../../testing/start-provisioning.ts'
 import { createKubeClient, type KubeClient } from './api/client.ts'
 import type { EventRecorder } from './api/events.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { openClusterMerchants } from './merchants.ts'
 import { createGrantedSecrets } from './tenant-secrets/granted-secrets.ts'
 import { createReadRateLimiter } from './tenant-secrets/read-rate-limiter.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 interface StoredMerchant {
   readonly metadata: { readonly uid: string; readonly finalizers?: readonly string[] }

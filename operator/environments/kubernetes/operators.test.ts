@@ -9,8 +9,8 @@ import {
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createKubeClient } from './api/client.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { followOperators } from './operators.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 const namespace = 'operators'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`

@@ -26,9 +26,9 @@ import type { StatusReport } from '../../status/status-report.ts'
 import { Feed } from '../../xds/feed.ts'
 import type { KubeApiAccess } from './api/access.ts'
 import { createKubeClient } from './api/client.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './api/testing/service-account.ts'
 import { openClusterController, startKinds } from './controller.ts'
 import { startInCluster } from './start.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 const namespace = 'tollway-system'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`

@@ -4,7 +4,7 @@ import {
   type AnimationStreamRouteSpec,
   animationStreamRouteKind,
 } from '@tollway/crds/animation-stream-route.ts'
-import { validateResource } from '@tollway/crds/validation/validate.ts'
+import { validateResource } from '@tollway/crds/validate.ts'
 import { StreamRouteSchema } from '@tollway/proto/tollway/broker/v1/stream_route'
 import type { OpenedStreamRoute, StreamRoute } from '../../model.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'

@@ -7,11 +7,15 @@ import { newWebhookSecret } from '@tollway/chassis/webhooks/webhook-secret.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { createCredentialFiles, credentialFile } from '../../environments/host/credentials.ts'
 import type { MerchantAccount } from '../../model.ts'
+import {
+  type ProvisioningUnderTest,
+  someAccount,
+  startProvisioning,
+} from '../../testing/start-provisioning.ts'
 import { SecretForbiddenError } from '../source.ts'
 import type { CredentialStore } from './credential-store.ts'
 import { MerchantReconciler } from './merchant-reconciler.ts'
 import type { Provisioner } from './provisioner.ts'
-import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testing/start-provisioning.ts'
 
 const addresses = { baseUrl: 'https://pay.example.org', payPageUrl: 'https://pay.example.org/pay' }
 const hourMs = 3_600_000

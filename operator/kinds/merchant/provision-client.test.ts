@@ -13,9 +13,13 @@ import { payAt } from '../../../services/payments/http/testing/api-under-test.ts
 import { storeResult, verifyBooks } from '../../../services/payments/operations/verify-books.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { issueAuthority, issueLeaf } from '../../certificates/issue.ts'
+import {
+  type ProvisioningUnderTest,
+  someAccount,
+  startProvisioning,
+} from '../../testing/start-provisioning.ts'
 import { createProvisionClient } from './provision-client.ts'
 import type { ProvisionRequest } from './provisioner.ts'
-import { type ProvisioningUnderTest, someAccount, startProvisioning } from './testing/start-provisioning.ts'
 
 const signal = new AbortController().signal
 const lifetime = { nowMs: Date.now(), expiresAtMs: Date.now() + 3_600_000 }

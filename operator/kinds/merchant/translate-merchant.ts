@@ -1,5 +1,5 @@
 import { type MerchantSpec, merchantKind } from '@tollway/crds/merchant.ts'
-import { validateResource } from '@tollway/crds/validation/validate.ts'
+import { validateResource } from '@tollway/crds/validate.ts'
 import { parseMember, parseMerchant } from '@tollway/payments/domain/input/request-bodies.ts'
 import { merchantFieldNames } from '@tollway/payments/domain/merchant.ts'
 import { currencyCodes } from '@tollway/payments/domain/money/money.ts'

@@ -4,7 +4,7 @@ import type {
   RateLimit,
   RateLimitConfigSpec,
 } from '@tollway/crds/rate-limit-config.ts'
-import { validateRateLimitConfig } from '@tollway/crds/validation/validate-rate-limit-config.ts'
+import { validateRateLimitConfig } from '@tollway/crds/validate-rate-limit-config.ts'
 import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'

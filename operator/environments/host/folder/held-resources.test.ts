@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { limits, open } from './testing/files-under-test.ts'
+import { limits, open } from '../../../testing/files-under-test.ts'
 
 test('a vanished resource stays while a file cannot be read, since that file may contain it', async t => {
   const broken = `${limits('one')}---\n- [broken`

@@ -8,8 +8,8 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { isRunning } from '../../../../test/support/running-processes.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { InfrastructureError, type Replica } from '../../../infrastructure/provider.ts'
-import { infrastructureContract, until } from '../../../infrastructure/testing/provider.contract.ts'
 import type { Workload } from '../../../model.ts'
+import { infrastructureContract, until } from '../../../testing/provider.contract.ts'
 import { createHostInfrastructure } from './host.ts'
 
 const childProgram = fileURLToPath(new URL('testing/child.ts', import.meta.url))

@@ -12,10 +12,6 @@ import {
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
-import { accessFromEnvironment, accessFromKubeconfig } from './access.ts'
-import { createKubeClient, type KubeClient } from './client.ts'
-import { createEventRecorder } from './events.ts'
-import type { ApiResource, KubeObject } from './kube-object.ts'
 import {
   accessThrough,
   addressOf,
@@ -23,7 +19,11 @@ import {
   newToken,
   type ServerAddress,
   writeServiceAccount,
-} from './testing/service-account.ts'
+} from '../testing/service-account.ts'
+import { accessFromEnvironment, accessFromKubeconfig } from './access.ts'
+import { createKubeClient, type KubeClient } from './client.ts'
+import { createEventRecorder } from './events.ts'
+import type { ApiResource, KubeObject } from './kube-object.ts'
 import type { WatchEvent } from './transport.ts'
 
 const configMaps: ApiResource = { group: '', version: 'v1', plural: 'configmaps', namespaced: true }

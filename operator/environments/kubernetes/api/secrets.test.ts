@@ -8,9 +8,9 @@ import {
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import type { SecretStore } from '../../../certificates/secret-content.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../testing/service-account.ts'
 import { createKubeClient, type KubeClient } from './client.ts'
 import { secretAccess } from './secrets.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 const namespace = 'system'
 const { signal } = new AbortController()

@@ -13,7 +13,7 @@ import { waitFor } from '../../../../test/support/wait-for.ts'
 import { ApiError } from '../../../api/errors.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
 import type { KubeApiAccess } from '../api/access.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../testing/service-account.ts'
 import { applyAsCaller, readAsCaller } from './caller-client.ts'
 
 const group = '/apis/tollway.dev/v1alpha1'

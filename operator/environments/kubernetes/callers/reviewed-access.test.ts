@@ -7,9 +7,9 @@ import {
   startKubeApiServer,
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { serveApi } from '../../../api/testing/serve-api.ts'
+import { serveApi } from '../../../testing/serve-api.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
-import { addressOf, makeOperatorAccount, writeServiceAccount } from '../api/testing/service-account.ts'
+import { addressOf, makeOperatorAccount, writeServiceAccount } from '../testing/service-account.ts'
 import { createReviewCache, reviewedAccess } from './reviewed-access.ts'
 
 const entries = [{ key: 'user', value: 'alice' }]

@@ -22,15 +22,15 @@ import type { Resource } from '../../../xds/snapshot.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
 import { applyWholeStatus, customResource } from '../api/custom-resources.ts'
 import type { KubeObject } from '../api/kube-object.ts'
+import { followKind } from '../followed-kind.ts'
+import { decodeLastGood, encodeLastGood, LastGoodStore } from '../last-good/last-good-store.ts'
+import { rememberInObjects } from '../memory.ts'
 import {
   accessThrough,
   addressOf,
   makeOperatorAccount,
   writeServiceAccount,
-} from '../api/testing/service-account.ts'
-import { followKind } from '../followed-kind.ts'
-import { decodeLastGood, encodeLastGood, LastGoodStore } from '../last-good/last-good-store.ts'
-import { rememberInObjects } from '../memory.ts'
+} from '../testing/service-account.ts'
 import { StatusWriter } from './status-writer.ts'
 import type { StoredResource } from './stored-resource.ts'
 

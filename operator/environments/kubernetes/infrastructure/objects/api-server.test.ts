@@ -11,7 +11,7 @@ import {
 import { collectionPath, objectPath } from '../../api/client.ts'
 import type { KubeObject, ObjectKey } from '../../api/kube-object.ts'
 import { kinds, podResource, requireKind } from '../kinds.ts'
-import { namespace, objectsOfCase } from './testing/objects-of-case.ts'
+import { namespace, objectsOfCase } from '../testing/objects-of-case.ts'
 
 const folder = join(import.meta.dirname, 'testdata/objects')
 const cases = readdirSync(folder).filter(name => name.endsWith('.in.yaml'))

@@ -1,4 +1,4 @@
-import { makeRules, type Permission, permissions } from '../permissions.ts'
+import { makeRules, type Permission, permissions } from '../api/permissions.ts'
 
 export interface Role {
   readonly apiVersion: 'rbac.authorization.k8s.io/v1'

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import type { TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
-import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts'
-import { createFileSource } from '../../resources.ts'
+import { temporaryFolder } from '../../test/support/temporary-folder.ts'
+import { createFileSource } from '../environments/host/resources.ts'
 
 const deadlineMs = 10_000
 

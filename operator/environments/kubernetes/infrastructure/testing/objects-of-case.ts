@@ -1,9 +1,9 @@
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
-import type { Workload } from '../../../../../model.ts'
-import { makePodShape } from '../../../../../workloads/registry.ts'
-import type { KubeObject } from '../../../api/kube-object.ts'
-import { workloadObjects } from '../workload-objects.ts'
+import type { Workload } from '../../../../model.ts'
+import { makePodShape } from '../../../../workloads/registry.ts'
+import type { KubeObject } from '../../api/kube-object.ts'
+import { workloadObjects } from '../objects/workload-objects.ts'
 
 /** The fields of a case; all other values are the same for all cases. */
 interface Case {

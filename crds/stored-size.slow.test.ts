@@ -1,13 +1,9 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import {
-  type KubeApiServer,
-  missingKubeAssets,
-  startKubeApiServer,
-} from '../../test/support/kube-api-server.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
-import { customResourceDefinition } from '../generation/definition.ts'
-import { rateLimitConfigKind } from '../rate-limit-config.ts'
+import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../test/support/kube-api-server.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { customResourceDefinition } from './generation/definition.ts'
+import { rateLimitConfigKind } from './rate-limit-config.ts'
 import { countStoredBytes, maxStoredBytes, validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 type Shape = (rules: number) => readonly object[]

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { Workload } from '../../model.ts'
-import type { Infrastructure, Replica } from '../provider.ts'
+import type { Infrastructure, Replica } from '../infrastructure/provider.ts'
+import type { Workload } from '../model.ts'
 
 /** An infrastructure for one test, which removes its objects when the test ends. */
 export interface OpenInfrastructure {

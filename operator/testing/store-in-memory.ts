@@ -1,4 +1,4 @@
-import type { SecretData, SecretStore, StoredSecret } from '../secret-content.ts'
+import type { SecretData, SecretStore, StoredSecret } from '../certificates/secret-content.ts'
 
 /** A store that behaves as the API server does. A test can read it, and make it fail. */
 export interface StoreInMemory extends SecretStore {

@@ -7,7 +7,7 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import { discoveryPath } from '../discovery.ts'
+import { discoveryPath } from '../xds/discovery.ts'
 
 type Request = MessageInitShape<typeof DiscoveryRequestSchema>
 

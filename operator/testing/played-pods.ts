@@ -1,5 +1,5 @@
-import { QueryError } from '../../pods/query-error.ts'
-import type { CounterAddress, CounterReading, PodSessions } from '../../ratelimit-queries/pod-sessions.ts'
+import { QueryError } from '../pods/query-error.ts'
+import type { CounterAddress, CounterReading, PodSessions } from '../ratelimit-queries/pod-sessions.ts'
 
 const names = ['pod-a', 'pod-b']
 const hits = { calls: 5, allowed: 12, refused: 3, near: 2, shadow: 0 }

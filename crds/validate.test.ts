@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { eventTypes } from '@tollway/payments/operations/events.ts'
-import { animationStreamRouteKind } from '../animation-stream-route.ts'
-import { maxShownCharacters } from '../describe.ts'
-import { merchantKind } from '../merchant.ts'
-import type { Schema } from '../schema.ts'
-import { readCases } from '../testing/read-cases.ts'
+import { animationStreamRouteKind } from './animation-stream-route.ts'
+import { maxShownCharacters } from './describe.ts'
+import { merchantKind } from './merchant.ts'
+import type { Schema } from './schema.ts'
+import { readCases } from './testing/read-cases.ts'
 import { validateResource, validateValue } from './validate.ts'
 
 function problemsOf(schema: Schema, value: unknown): string[] {

@@ -1,8 +1,8 @@
 import { readFileSync } from 'node:fs'
-import { createKubeClient } from '../../environments/kubernetes/api/client.ts'
-import { accessThrough } from '../../environments/kubernetes/api/testing/service-account.ts'
-import { leaseAccess } from '../../environments/kubernetes/leadership.ts'
-import { LeaseElector } from '../lease-elector.ts'
+import { LeaseElector } from '../controller/lease-elector.ts'
+import { createKubeClient } from '../environments/kubernetes/api/client.ts'
+import { leaseAccess } from '../environments/kubernetes/leadership.ts'
+import { accessThrough } from '../environments/kubernetes/testing/service-account.ts'
 
 /** A process that acts while it leads: it prints `act MS`, where MS is the machine's monotonic clock. */
 const settings = JSON.parse(readFileSync(process.argv[2] ?? '', 'utf8'))

@@ -7,16 +7,16 @@ import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
-} from '../../test/support/kube-api-server.ts'
-import { waitFor } from '../../test/support/wait-for.ts'
-import { animationStreamRouteKind } from '../animation-stream-route.ts'
-import { admissionPolicy } from '../generation/admission-policy.ts'
-import { customResourceDefinition } from '../generation/definition.ts'
-import { merchantKind } from '../merchant.ts'
-import { resourceKinds } from '../resource-kinds.ts'
-import { nearlyRightResource } from '../testing/arbitrary-rate-limit-config.ts'
-import { largeCases } from '../testing/large-cases.ts'
-import { readCases } from '../testing/read-cases.ts'
+} from '../test/support/kube-api-server.ts'
+import { waitFor } from '../test/support/wait-for.ts'
+import { animationStreamRouteKind } from './animation-stream-route.ts'
+import { admissionPolicy } from './generation/admission-policy.ts'
+import { customResourceDefinition } from './generation/definition.ts'
+import { merchantKind } from './merchant.ts'
+import { resourceKinds } from './resource-kinds.ts'
+import { nearlyRightResource } from './testing/arbitrary-rate-limit-config.ts'
+import { largeCases } from './testing/large-cases.ts'
+import { readCases } from './testing/read-cases.ts'
 import { validateResource } from './validate.ts'
 import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
 

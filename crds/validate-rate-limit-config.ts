@@ -1,5 +1,5 @@
-import { type RateLimitConfigSpec, rateLimitConfigKind } from '../rate-limit-config.ts'
-import type { SchemaProblem } from '../schema.ts'
+import { type RateLimitConfigSpec, rateLimitConfigKind } from './rate-limit-config.ts'
+import type { SchemaProblem } from './schema.ts'
 import { type Validated, validateResource } from './validate.ts'
 
 /**

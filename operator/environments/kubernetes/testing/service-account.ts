@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect } from 'node:tls'
-import type { ApiAnswer, KubeApiServer } from '../../../../../test/support/kube-api-server.ts'
-import { accessInCluster, type KubeApiAccess } from '../access.ts'
-import { type Permission, permissions } from '../permissions.ts'
+import type { ApiAnswer, KubeApiServer } from '../../../../test/support/kube-api-server.ts'
+import { accessInCluster, type KubeApiAccess } from '../api/access.ts'
+import { type Permission, permissions } from '../api/permissions.ts'
 import { makeRoles } from './make-roles.ts'
 
 /** The address of a test's API server, and the authority of its certificate. */

@@ -1,7 +1,7 @@
 import { nearestName } from '@tollway/chassis/nearest-name.ts'
-import { describeAllowed, describeFound, joinFieldPath } from '../describe.ts'
-import { type ResourceKind, wholeResource } from '../resource-kind.ts'
-import { type Fields, isFields, type Schema, type SchemaProblem } from '../schema.ts'
+import { describeAllowed, describeFound, joinFieldPath } from './describe.ts'
+import { type ResourceKind, wholeResource } from './resource-kind.ts'
+import { type Fields, isFields, type Schema, type SchemaProblem } from './schema.ts'
 
 const maxProblems = 100
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { largeCases } from '../testing/large-cases.ts'
-import { readCases } from '../testing/read-cases.ts'
+import { largeCases } from './testing/large-cases.ts'
+import { readCases } from './testing/read-cases.ts'
 import { validateRateLimitConfig } from './validate-rate-limit-config.ts'
 
 const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...largeCases]

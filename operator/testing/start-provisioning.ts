@@ -2,14 +2,11 @@ import { randomBytes } from 'node:crypto'
 import { createLog } from '@tollway/chassis/log/log.ts'
 import { hashApiKey } from '@tollway/payments/domain/ids.ts'
 import { exampleMerchantInput } from '@tollway/payments/domain/merchant.ts'
-import { createProvisionServer } from '../../../../services/payments/http/servers/provision-server.ts'
-import {
-  type PaymentsUnderTest,
-  startPayments,
-} from '../../../../services/payments/http/testing/api-under-test.ts'
-import { findAppByKeyHash } from '../../../../services/payments/storage/tables/apps.ts'
-import type { MerchantAccount } from '../../../model.ts'
-import { createProvisionClient } from '../provision-client.ts'
+import { createProvisionServer } from '../../services/payments/http/servers/provision-server.ts'
+import { type PaymentsUnderTest, startPayments } from '../../services/payments/http/testing/api-under-test.ts'
+import { findAppByKeyHash } from '../../services/payments/storage/tables/apps.ts'
+import { createProvisionClient } from '../kinds/merchant/provision-client.ts'
+import type { MerchantAccount } from '../model.ts'
 
 export interface ProvisioningUnderTest extends PaymentsUnderTest {
   readonly url: URL
