@@ -20,7 +20,7 @@ export interface CheckedFolder {
   readonly warnings: readonly ConfigProblem[]
 }
 
-/** Validates every configuration file below a folder as the service does with RUNTIME_WATCH_ROOT=false. */
+/** As the service does with RUNTIME_WATCH_ROOT=false. */
 export function checkConfigFolder(folder: string, mergeDomainConfigs: boolean): CheckedFolder {
   const found = findFiles(folder, { keyPrefix: `${folder}/`, keySeparator: '/', ignoreDotFiles: false })
   const read = readFiles(found)
@@ -85,7 +85,6 @@ export function parseConfigCheckArgs(args: readonly string[]): { folder: string;
   return { folder: folder.replace(/(?<=.)\/+$/, ''), merge: values['merge-domain-configs'] }
 }
 
-/** Formats one line for each problem and warning, and a summary. */
 export function formatCheckedFolder({ files, domains, problems, warnings }: CheckedFolder): string {
   const lines = [
     ...problems.map(formatProblem),

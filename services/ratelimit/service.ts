@@ -138,7 +138,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   }
 }
 
-/** Opens the parts that decide calls. No port is open yet. */
+/** No port is open yet. */
 function openDecisions(settings: Settings, stats: Stats, log: Log) {
   const limitStats = createLimitStats(stats, what =>
     log.warn('add statistic failed', {
@@ -226,7 +226,7 @@ interface ServerParts {
   readonly log: Log
 }
 
-/** Opens the ports for calls, and from then on reports the health of the process. */
+/** From then on the health of the process is reported. */
 async function openServers(
   settings: Settings,
   { limiter, budgets, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
@@ -289,7 +289,7 @@ function openBackendHealth(settings: Settings, counters: Counters, errors: Error
  */
 const unwatched: Pick<BackendWatch, 'problem' | 'stop'> = { problem: '', stop() {} }
 
-/** Watches a backend that has answered, and reports its failures to the parent process. */
+/** Reports failures to the parent process. */
 function watchCounters(
   { backendType, cacheKeyPrefix }: Settings,
   counters: Counters,
@@ -303,7 +303,7 @@ function watchCounters(
   return watch
 }
 
-/** Logs when the backend is lost and when it answers again: callers see only errors. */
+/** Callers see only errors. */
 function logBackend(
   counters: Counters,
   backendHealth: Pick<Counters, 'healthy' | 'problem'>,

@@ -86,10 +86,10 @@ function toMetadata({ request, matches }: DecidedCall, { statuses }: RateLimitDe
 
 /** A limit as answers list it. The call matched it, and no other limit replaced it. */
 export interface ListedLimit {
-  /** The name of the limit; empty if it has none. */
+  /** Empty if the limit has none. */
   readonly name: string
   readonly requestsPerUnit: number
-  /** The length of the window, in whole seconds. */
+  /** Whole seconds. */
   readonly windowSeconds: number
   /** The requests that the limit would still admit after the call. */
   readonly remaining: number

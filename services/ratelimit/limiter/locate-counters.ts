@@ -21,7 +21,7 @@ export interface LocatedCounter {
   readonly check: LimitCheck
   /** Whether the counter is in the separate backend for limits per second, if there is one. */
   readonly perSecond: boolean
-  /** Whole seconds until the window ends. Not used for other algorithms than `FixedWindow`. */
+  /** Until the window ends; only for `FixedWindow`. */
   readonly resetSeconds: number
 }
 

@@ -40,7 +40,6 @@ interface LimiterParts
   readonly errors: Pick<ErrorWatch, 'succeeded' | 'failed'>
 }
 
-/** A limiter with a local cache of keys that are over their limit. */
 export interface OpenedLimiter extends Limiter {
   /** Drops keys from the local cache, because their counters were changed. */
   forget(keys: readonly string[]): void

@@ -70,12 +70,12 @@ function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit 
   return at + bytes.write(name, at)
 }
 
-/** Returns the size of a number field: 0 for the value 0, which proto3 leaves out. */
+/** 0 for the value 0, which proto3 leaves out. */
 function uintSize(value: number): number {
   return value === 0 ? 0 : 1 + varintSize(value)
 }
 
-/** Returns the size of a length-delimited field, including the tag and the length. */
+/** Includes the tag and the length. */
 function messageSize(length: number): number {
   return 1 + varintSize(length) + length
 }
@@ -96,7 +96,7 @@ function writeUint(bytes: Buffer, at: number, tag: number, value: number): numbe
 
 const writeHead = writeVarint
 
-/** Writes a tag and a varint. Returns the index of the byte after them. */
+/** Returns the index of the byte after them. */
 function writeVarint(bytes: Buffer, start: number, tag: number, value: number): number {
   let at = start
   let rest = value

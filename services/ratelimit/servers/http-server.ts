@@ -201,7 +201,7 @@ function createHandler({ limiter, clock, times, tracing, healthy, onRejected }: 
   }
 }
 
-/** Returns the path of a target, which may begin with a scheme and a host. */
+/** The target may begin with a scheme and a host. */
 function parsePath({ url = '' }: IncomingMessage): string {
   return /^(?:https?:\/\/[^/?#]*)?([^?#]*)/i.exec(url)?.[1] || '/'
 }

@@ -83,7 +83,7 @@ export class ProtobufReader {
     return words.find(this.#bytes, start, end) ?? words.keep(this.#text(start, end), end - start)
   }
 
-  /** Skips a string, and returns where it begins; it ends at the reader's new position. */
+  /** Returns where the skipped string begins; it ends at the reader's new position. */
   #passString(): number {
     const end = this.messageEnd()
     const start = this.at

@@ -13,7 +13,7 @@ export type CounterAction =
 
 interface CounterState {
   readonly rule: string
-  /** The counter's key in the backend, including the window. */
+  /** Including the window. */
   readonly key: string
   /** Negative if a raise granted more hits than were counted. */
   readonly value: number
@@ -64,7 +64,7 @@ export async function callCounter(
   }
 }
 
-/** Returns the keys of the counters of one descriptor; none if no rule with a limit matches. */
+/** None if no rule with a limit matches. */
 export function counterKeys(
   { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
   domain: string,

@@ -50,7 +50,6 @@ const defaultReportTiming: ReportTiming = {
   unsupportedMs: 60_000,
 }
 
-/** Reports decisions to the operator that serves the feed, and answers its requests. */
 export function createReportSession(options: ReportSessionOptions): ReconnectingCall {
   const timing = { ...defaultReportTiming, ...options.timing }
   const callOnce = createReporter(options, timing.intervalMs)

@@ -37,7 +37,7 @@ export interface LimitCheck {
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface LimitOutcome {
-  /** Whether this limit admits the call; another limit may still reject it. */
+  /** Another limit may still reject the call. */
   readonly admitted: boolean
   /**
    * The hits that the limit would admit after this call; negative if more hits than the limit are counted.

@@ -5,7 +5,7 @@ import { createMissingAnswer, type Send } from './send.ts'
 
 /** Calls that one run of the admission script decides, in the order of arrival. */
 export interface AdmissionRun {
-  /** The keys of all checks, each key once. */
+  /** Each key once. */
   readonly keys: readonly string[]
   /** For each distinct limit, one check that has it. */
   readonly limits: readonly LimitCheck[]

@@ -100,7 +100,7 @@ function describeNetworkError(error: Error): string | undefined {
 }
 
 interface TlsFileSettings {
-  /** The prefix of the settings' names, such as `KVSTORE_TLS_`. */
+  /** Of the settings' names, such as `KVSTORE_TLS_`. */
   readonly prefix: string
   readonly certFile: string
   readonly keyFile: string

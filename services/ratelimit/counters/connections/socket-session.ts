@@ -233,13 +233,13 @@ class StallWatch {
     this.#progressMs = options.clock.monotonicMs()
   }
 
-  /** Starts watching. Called when a reply becomes due while none was. */
+  /** Called when a reply becomes due while none was. */
   begin(): void {
     this.#progressMs = this.#options.clock.monotonicMs()
     if (this.#timer === undefined) this.#plan(0)
   }
 
-  /** Restarts the time without progress; called for every arrival of bytes. */
+  /** Called for every arrival of bytes. */
   progress(): void {
     this.#progressMs = this.#options.clock.monotonicMs()
     if (!this.#silent) return

@@ -75,7 +75,7 @@ class MemcachedSession extends SocketSession<MemcachedReply> {
     super(memcached, options, events)
   }
 
-  /** Sends `count` requests in one write. No request is sent again. */
+  /** No request is sent again. */
   send(requests: string, count: number, onReplies: OnReplies): void {
     if (this.ending !== undefined || count === 0) onReplies([], this.ending)
     else this.write(requests, count, onReplies)

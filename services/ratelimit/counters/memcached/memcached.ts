@@ -18,7 +18,7 @@ import { type ResolveSrv, watchSrv } from './srv-watch.ts'
 interface MemcachedCountersOptions {
   /** See `parseServerList`. Exactly one of `hostPort` and `srv` must be set and not empty. */
   readonly hostPort?: string | readonly string[]
-  /** The name of an SRV record, `_service._proto.name`, that lists the servers. */
+  /** An SRV record, `_service._proto.name`, that lists the servers. */
   readonly srv?: string
   /**
    * The interval of SRV lookups after the record was found, in milliseconds. Defaults to 0: the record is not
@@ -42,7 +42,6 @@ interface MemcachedCountersOptions {
   /** A connection is closed when replies are due and the server has sent nothing for this time. */
   readonly stallTimeoutMs?: number
   readonly busyPoll?: BusyPollMode
-  /** At most this many hits of one server are collected or await an answer. */
   readonly maxHitsInFlight?: number
   /** The number of keys for each server whose counters this process remembers to have created. */
   readonly maxTouchedKeys?: number

@@ -3,7 +3,6 @@ import { MemcachedNode, type NodeOptions } from './node.ts'
 import { pickServer, type ServerAddress } from './server-list.ts'
 
 interface NodeListOptions extends NodeOptions {
-  /** Called when a server cannot be reached at first, is lost, or is back. */
   readonly onWarning: (message: string, fields: LogFields) => void
 }
 

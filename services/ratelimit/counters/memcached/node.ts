@@ -18,7 +18,6 @@ export interface NodeOptions {
   readonly connectTimeoutMs: number
   readonly stallTimeoutMs: number
   readonly deadlineMs: number
-  /** At most this many hits of one node are collected or await an answer. */
   readonly maxHitsInFlight: number
   /** How many created counters are remembered for each node; at least twice `maxHitsInFlight`. */
   readonly maxTouchedKeys: number

@@ -26,7 +26,7 @@ export function isMemcachedError(reply: MemcachedReply | undefined): reply is Er
   return typeof reply === 'object' && 'error' in reply
 }
 
-/** The longest line that is accepted, such as an error or the line before a value. */
+/** An error, or the line before a value. */
 const maxLineBytes = 2_048
 /** Memcached's default limit. Only the first digits of a value are kept. */
 const maxValueBytes = 1_048_576

@@ -35,7 +35,7 @@ export function toExpiry(expirySeconds: number, nowMs: number): number {
   return Math.min(maxExpiry, Math.ceil(nowMs / 1000) + seconds)
 }
 
-/** The longest key of the protocol, in bytes of UTF-8. */
+/** In UTF-8. */
 const maxKeyBytes = 250
 
 /** A key of at most this many UTF-16 code units is never longer than `maxKeyBytes`. */

@@ -9,7 +9,6 @@ export type ResolveSrv = (
 ) => Promise<readonly { readonly name: string; readonly port: number }[]>
 
 interface SrvWatchOptions {
-  /** The name of the record, `_service._proto.name`. */
   readonly name: string
   readonly resolve?: ResolveSrv | undefined
   /** The interval of lookups in milliseconds; with 0, lookups end after the first success. */

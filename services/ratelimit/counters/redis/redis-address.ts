@@ -68,7 +68,6 @@ export function parseLogin(auth: string): RedisLogin {
 interface Single {
   readonly endpoint: RedisEndpoint
   readonly login: RedisLogin
-  /** True if the URL asks for TLS. */
   readonly secure: boolean
 }
 

@@ -22,7 +22,7 @@ export interface RedisCountersOptions {
   readonly socketType?: 'unix' | 'tcp'
   /** `password` or `user:password`; takes precedence over the URL. */
   readonly auth?: string
-  /** The login of the sentinels, in the form of `auth`. */
+  /** In the form of `auth`. */
   readonly sentinelAuth?: string
   /** Enables TLS, also to the sentinels; see `SocketOptions.tls`. */
   readonly tls?: TlsOptions | (() => TlsOptions) | undefined
@@ -138,19 +138,14 @@ function createEvictionWarning(
   onWarning: RedisCountersOptions['onWarning'],
 ): (connection: RespConnection) => void {
   let asked = false
-  async function check(connection: RespConnection, warn: NonNullable<typeof onWarning>): Promise<void> {
-    const { endpoint } = connection
-    if (asked || endpoint === undefined) return
-    asked = true
-    const memory = await sendCommandOnce({ ...session, endpoint }, 'INFO', 'memory')
-    const reason = typeof memory === 'string' ? findEvictionRisk(memory) : undefined
-    if (reason !== undefined) warn('check memory of Redis failed', { reason })
-  }
-
   return connection => {
-    if (onWarning === undefined) return
-    connection.onHealth(healthy => {
-      if (healthy) void check(connection, onWarning)
+    connection.onHealth(async healthy => {
+      const { endpoint } = connection
+      if (!healthy || asked || endpoint === undefined || onWarning === undefined) return
+      asked = true
+      const memory = await sendCommandOnce({ ...session, endpoint }, 'INFO', 'memory')
+      const reason = typeof memory === 'string' ? findEvictionRisk(memory) : undefined
+      if (reason !== undefined) onWarning('check memory of Redis failed', { reason })
     })
   }
 }

@@ -6,10 +6,8 @@ import { isErrorReply, type RedisReply } from './resp/reply-parser.ts'
 import { RespWriter, requestHead } from './resp/request-writer.ts'
 import { askingHead, withoutAsking } from './send-increments.ts'
 
-/** A Lua script, and how each run of it is written and read. */
 export interface Script<Item, Answer> {
   readonly text: string
-  /** The number of keys and other arguments together. */
   argumentCount(item: Item): number
   keyCount(item: Item): number
   /** Writes the keys and then the other arguments. */

@@ -11,7 +11,7 @@ export interface RecordedCalls {
   readonly resolutionMs: number
   /** The number of all calls of the domain since `fromSeconds`, recorded or not. */
   readonly calls: number
-  /** How often half of the recorded keys were dropped. */
+  /** How often half of the keys were dropped. */
   readonly halvings: number
   /** Keeps the records until the returned function is called: until then, later calls use other memory. */
   hold(): () => void
@@ -47,7 +47,6 @@ const defaultLimits: RecordingLimits = { callsPerSecond: 20_000, seconds: 60 }
  * replay of a recorded key counts what the limiter counted.
  */
 export class CallRecording {
-  /** The size of the recording's memory in bytes. */
   readonly bytes: number
   readonly #startSeconds: number
   readonly #limits: RecordingLimits

@@ -9,7 +9,6 @@ export interface RecordedCall {
   readonly ms: number
   /** How many microseconds after `ms` the backend counted the call, by its clock; 0 if unknown. */
   readonly aheadMicros: number
-  /** The number of equal calls at this time. */
   readonly count: number
 }
 
@@ -17,7 +16,7 @@ export interface RecordedCall {
 export interface ReadStep {
   /** The call of a record; undefined if the step found no call of the domain. */
   readonly call: RecordedCall | undefined
-  /** The number of records that the step has read, of all domains. */
+  /** Of all domains. */
   readonly records: number
 }
 
@@ -42,7 +41,6 @@ export const maxGenerationSeconds = 2_000_000
 const recordsPart = 3 / 8
 const slotsPart = 1 / 8
 
-/** Returns how many records fit into this memory. */
 export const countRecords = (bytes: number): number => Math.floor((bytes * recordsPart) / recordBytes)
 const maxDomains = 10_000
 
@@ -68,7 +66,7 @@ export class Generation {
   calls = 0
   length = 0
   startSeconds = 0
-  /** How often half of the recorded keys were dropped. */
+  /** How often half of the keys were dropped. */
   halvings = 0
   /** Whether times are whole seconds, so that all equal calls of one second are one record. */
   isCoarse = false
@@ -120,7 +118,7 @@ export class Generation {
     )
   }
 
-  /** Returns the used share of the memory for records, from 0 to 1. */
+  /** From 0 to 1. */
   usedByRecords(): number {
     return (this.length * recordWords) / this.#records.length
   }

@@ -149,7 +149,6 @@ interface PlayerOptions {
   readonly keys: KeyComparison
 }
 
-/** Creates a limiter for a replay, which counts the hits of its rules and keys. */
 async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, side, keys }: PlayerOptions) {
   const { settings } = parts
   const { stopIncrementWhenOverLimit: stopWhenOver } = settings

@@ -56,7 +56,6 @@ export function createRedirects(
 
 interface RedirectedAnswers {
   readonly redirect: Redirect
-  /** The positions of the answers in their list. */
   readonly positions: number[]
 }
 

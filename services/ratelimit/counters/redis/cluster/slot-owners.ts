@@ -11,10 +11,8 @@ interface SlotRange<Node> {
 export class SlotOwners<Node> {
   readonly #onMasters: () => void
   readonly #owners: (Node | undefined)[] = Array(slotCount).fill(undefined)
-  /** The number of slots that each master owns. */
   readonly #counts = new Map<Node, number>()
   readonly masters = new Set<Node>()
-  /** The number of slots without an owner. */
   missing = slotCount
 
   /** @param onMasters called after `masters` or `missing` has changed */
