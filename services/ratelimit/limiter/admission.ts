@@ -53,7 +53,10 @@ export function prepareChecks(request: DecisionRequest, matches: Matches, option
     if (match === undefined || match.limit.unlimited) continue
     const addend = countHits(request, descriptorIndex)
     if (needsAdmission(match, options.allOrNothing)) {
-      admissions = appendItem(admissions, prepareAdmission(match, descriptorIndex, addend, options))
+      admissions = appendItem(
+        admissions,
+        prepareAdmission(match, descriptorIndex, addend, options, request.purpose),
+      )
     } else hits = appendItem(hits, toHit(match, addend, options))
   }
   if (admissions !== undefined && options.allOrNothing) admissions = [joinAdmissions(admissions)]
@@ -93,6 +96,7 @@ function prepareAdmission(
   descriptorIndex: number,
   hits: number,
   { cacheKeyPrefix, nowSeconds }: CheckOptions,
+  purpose: DecisionRequest['purpose'],
 ): Admission {
   const limits = limit.members ?? [limit]
   const tag = limit.members === undefined ? undefined : hashKey(baseKey)
@@ -111,7 +115,7 @@ function prepareAdmission(
       ticksPerSecond,
       expirySeconds: expirySeconds(nowSeconds, each),
       shadow: each.shadowMode,
-      countRejected: each.countRejected === true,
+      countRejected: each.countRejected === true || purpose === 'report',
     }
   })
   return { checks, limits, descriptorIndexes: limits.map(() => descriptorIndex) }

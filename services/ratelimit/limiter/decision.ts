@@ -12,6 +12,11 @@ export interface DecisionRequest {
   readonly descriptors: readonly DescriptorRequest[]
   /** The hits of every descriptor that has no `hitsAddend` of its own; 0 counts as 1. */
   readonly hitsAddend: number
+  /**
+   * What the caller wants instead of a decision about its hits: `check`, whether one more hit would be admitted, without
+   * counting any; or `report`, that its hits count, also beyond the limits, and are never rejected.
+   */
+  readonly purpose?: 'check' | 'report'
 }
 
 export interface DescriptorRequest {
@@ -25,7 +30,8 @@ export interface DescriptorRequest {
 }
 
 /** Returns the hits of a descriptor, as a negative number if it gives them back. */
-export function countHits({ descriptors, hitsAddend }: DecisionRequest, index: number): number {
+export function countHits({ descriptors, hitsAddend, purpose }: DecisionRequest, index: number): number {
+  if (purpose === 'check') return 0
   const descriptor = descriptors[index]
   const hits = descriptor?.hitsAddend ?? Math.max(1, hitsAddend)
   // Subtracts from 0, because a negated 0 would be -0.

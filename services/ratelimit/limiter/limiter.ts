@@ -187,7 +187,7 @@ export class RuleLimiter implements Limiter {
         const after = values[hitIndex] ?? maxCount
         hitIndex += 1
         if (hits < 0) return statusAfterReturn(found.limit, after, nowSeconds)
-        status = this.#record(found.limit, hits, after, nowSeconds)
+        status = this.#record(found.limit, hits, after, call)
       }
       // In the global quota mode, a descriptor without a limit is a quota too.
       const quota = quotaMode || found?.limit.quotaMode === true
@@ -206,20 +206,21 @@ export class RuleLimiter implements Limiter {
   }
 
   /** Updates the statistics of a limit, and returns the decision for its descriptor. */
-  #record(limit: Limit<LimitStats>, hits: number, after: number, nowSeconds: number): DescriptorDecision {
+  #record(limit: Limit<LimitStats>, hits: number, after: number, call: Call): DescriptorDecision {
+    const next = call.request.purpose === 'check' ? 1 : 0
     const { requestsPerUnit, unit, name, stats } = limit
     const nearThreshold = nearLimitThreshold(requestsPerUnit, this.#options.nearLimitRatio)
-    const outcome = decide(requestsPerUnit, nearThreshold, hits, after)
+    const outcome = decide(requestsPerUnit, nearThreshold, hits, after + next)
     stats.overLimit += outcome.overLimitHits
     if (after === overLimitCached) stats.overLimitWithLocalCache += outcome.overLimitHits
     stats.nearLimit += outcome.nearLimitHits
     stats.withinLimit += outcome.withinLimitHits
     const shadowed = outcome.over && limit.shadowMode
     if (shadowed) stats.shadowMode += shadowedHits(requestsPerUnit, hits, after)
-    const resetSeconds = secondsUntilReset(nowSeconds, limit)
+    const resetSeconds = secondsUntilReset(call.nowSeconds, limit)
     return {
       over: outcome.over && !shadowed,
-      remaining: outcome.remaining,
+      remaining: outcome.over ? 0 : outcome.remaining + next,
       limit: { name, requestsPerUnit, unit, resetSeconds },
     }
   }

@@ -22,13 +22,15 @@ export function budgetsMethods(budgets: Budgets, stats: Stats): readonly AnyMeth
     encode: (answer: Out) => Uint8Array,
     handle: (request: In) => Promise<Out>,
   ): Method<In | GrpcError, Out> => {
-    const requests: StatCounter = stats.counter(`ratelimit_server.${name}.total_requests`)
+    let requests: StatCounter | undefined
     return {
       path: `/tollway.ratelimit.v1.Budgets/${name}`,
       kind: 'unary',
       decode: bytes => orError(decode, bytes),
       encode,
       handle(request) {
+        // The statistic exists from the first call on: without one, there are only those of envoyproxy/ratelimit.
+        requests ??= stats.counter(`ratelimit_server.${name}.total_requests`)
         requests.value += 1
         if (request instanceof GrpcError) throw request
         return handle(request)

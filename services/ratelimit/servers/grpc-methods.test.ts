@@ -14,6 +14,7 @@ import {
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
 import type { RateLimitUnit } from '@tollway/proto/envoy/type/v3/ratelimit_unit'
+import { RateLimitService as KuadrantService } from '@tollway/proto/kuadrant/service/ratelimit/v1/ratelimit'
 import { maxParts } from '../limiter/decision.ts'
 import type { Limiter } from '../limiter/limiter.ts'
 import { rateLimitMethods } from './grpc-methods.ts'
@@ -140,4 +141,37 @@ test('malformed bytes are an error of that call only', async t => {
   }
   assert.equal((await ask(user('after'))).overallCode, Code.OK)
   assert.deepEqual(defects, [])
+})
+
+const { checkRateLimit, report } = KuadrantService.method
+const pathOf = ({ name }: { readonly name: string }) => `/${KuadrantService.typeName}/${name}`
+
+test("Kuadrant's check says whether one more hit would be admitted, and counts nothing", async t => {
+  const { ask } = await start(t)
+  const check = () => ask(user('a'), pathOf(checkRateLimit))
+  for (let times = 0; times < 2; times++) {
+    const free = await check()
+    assert.deepEqual([free.overallCode, free.statuses[0]?.limitRemaining], [Code.OK, 1])
+  }
+  await ask(user('a'))
+  const used = await check()
+  assert.deepEqual([used.overallCode, used.statuses[0]?.limitRemaining], [Code.OVER_LIMIT, 0])
+})
+
+test("Kuadrant's report counts its hits beyond the limit, and is never rejected", async t => {
+  const { ask, stats } = await start(t)
+  const reported = await ask({ ...user('a'), hitsAddend: 7 }, pathOf(report))
+  assert.deepEqual([reported.overallCode, reported.statuses[0]?.code], [Code.OK, Code.OK])
+  assert.equal((await ask(user('a'), pathOf(checkRateLimit))).overallCode, Code.OVER_LIMIT)
+  assert.equal(stats.counter('ratelimit_server.Report.total_requests').value, 1)
+})
+
+test("the errors of Kuadrant's methods are those of Envoy's", async t => {
+  const { rejection } = await start(t)
+  for (const method of [checkRateLimit, report]) {
+    assert.deepEqual(await rejection({ domain: 'd' }, pathOf(method)), [
+      statusCodes.UNKNOWN,
+      'rate limit descriptor list must not be empty',
+    ])
+  }
 })

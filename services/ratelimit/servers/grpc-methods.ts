@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { Tracing } from '@tollway/chassis/tracing/tracing.ts'
+import type { Span, Tracing } from '@tollway/chassis/tracing/tracing.ts'
 import { fromMetadata } from '@tollway/grpc/calls/call-headers.ts'
 import type { AnyMethod, Call, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
@@ -20,42 +20,44 @@ interface RateLimitMethodsOptions {
 }
 
 /**
- * Creates the method of envoy.service.ratelimit.v3.RateLimitService. As in envoyproxy/ratelimit, errors have
- * the code UNKNOWN; only an invalid request gets INVALID_ARGUMENT. A decision that the limiter makes
- * synchronously is answered synchronously.
+ * Creates the methods of envoy.service.ratelimit.v3.RateLimitService and of Kuadrant's service, which takes the
+ * same messages. As in envoyproxy/ratelimit, errors have the code UNKNOWN; only an invalid request gets
+ * INVALID_ARGUMENT. A decision that the limiter makes synchronously is answered synchronously.
  */
 export function rateLimitMethods(options: RateLimitMethodsOptions): readonly AnyMethod[] {
-  const { limiter, stats, clock, tracing } = options
-  const requests = stats.counter('ratelimit_server.ShouldRateLimit.total_requests')
-  const responseTimes = stats.histogram('ratelimit_server.ShouldRateLimit.response_time')
-  const shouldRateLimit: Method<DecisionRequest | GrpcError, RateLimitDecision> = {
-    path: '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit',
-    kind: 'unary',
-    decode: decodeOrReturnError,
-    encode: encodeDecision,
-    handle(request, call) {
-      const startedMs = clock.monotonicMs()
-      requests.value += 1
-      try {
-        if (request instanceof GrpcError) throw request
-        const decision = tracing ? traced(tracing, request, call) : limiter.decide(request)
-        if (decision instanceof Promise) return takenLater(decision, startedMs)
-        recordSince(startedMs)
-        return decision
-      } catch (error) {
-        recordSince(startedMs)
-        return throwStatus(error)
-      }
-    },
-  }
+  const { limiter } = options
+  const kuadrant = '/kuadrant.service.ratelimit.v1.RateLimitService'
+  return [
+    decisionMethod('/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', options, (request, span) =>
+      limiter.decide(request, span),
+    ),
+    decisionMethod(`${kuadrant}/CheckRateLimit`, options, (request, span) =>
+      limiter.decide({ ...request, purpose: 'check' }, span),
+    ),
+    decisionMethod(`${kuadrant}/Report`, options, async (request, span) =>
+      withoutRejection(await limiter.decide({ ...request, purpose: 'report' }, span)),
+    ),
+  ]
+}
 
-  function traced(
-    by: Tracing,
-    request: DecisionRequest,
-    call: Call,
-  ): RateLimitDecision | Promise<RateLimitDecision> {
+type Decide = (request: DecisionRequest, span?: Span) => RateLimitDecision | Promise<RateLimitDecision>
+
+function decisionMethod(
+  path: string,
+  { stats, clock, tracing }: RateLimitMethodsOptions,
+  decide: Decide,
+): Method<DecisionRequest | GrpcError, RateLimitDecision> {
+  const name = path.slice(path.lastIndexOf('/') + 1)
+  const open = () => ({
+    requests: stats.counter(`ratelimit_server.${name}.total_requests`),
+    responseTimes: stats.histogram(`ratelimit_server.${name}.response_time`),
+  })
+  // Only the statistics of envoyproxy/ratelimit exist before a call.
+  let measured = name === 'ShouldRateLimit' ? open() : undefined
+
+  function traced(by: Tracing, request: DecisionRequest, call: Call): ReturnType<Decide> {
     const span = startDecision(by, request, fromMetadata(call.metadata))
-    return span ? span.run(() => limiter.decide(request, span)) : limiter.decide(request)
+    return span ? span.run(() => decide(request, span)) : decide(request)
   }
 
   /** A function of its own, so that only asynchronous calls allocate closures. */
@@ -73,10 +75,36 @@ export function rateLimitMethods(options: RateLimitMethodsOptions): readonly Any
   }
 
   function recordSince(startedMs: number): void {
-    responseTimes.record(clock.monotonicMs() - startedMs)
+    measured?.responseTimes.record(clock.monotonicMs() - startedMs)
   }
 
-  return [shouldRateLimit]
+  return {
+    path,
+    kind: 'unary',
+    decode: decodeOrReturnError,
+    encode: encodeDecision,
+    handle(request, call) {
+      const startedMs = clock.monotonicMs()
+      measured ??= open()
+      measured.requests.value += 1
+      try {
+        if (request instanceof GrpcError) throw request
+        const decision = tracing ? traced(tracing, request, call) : decide(request)
+        if (decision instanceof Promise) return takenLater(decision, startedMs)
+        recordSince(startedMs)
+        return decision
+      } catch (error) {
+        recordSince(startedMs)
+        return throwStatus(error)
+      }
+    },
+  }
+}
+
+/** A report is never rejected, although its hits may be beyond the limits. */
+function withoutRejection({ body: _, ...decision }: RateLimitDecision): RateLimitDecision {
+  const statuses = decision.statuses.map(status => ({ ...status, over: false }))
+  return { ...decision, over: false, statuses }
 }
 
 /** Returns a GrpcError instead of throwing it, since only a handler can set the status. */
