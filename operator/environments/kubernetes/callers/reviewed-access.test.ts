@@ -7,6 +7,7 @@ import {
   startKubeApiServer,
 } from '../../../../test/support/kube-api-server.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
+import { apiPath, openApiDocument } from '../../../api/openapi-document.ts'
 import { serveApi } from '../../../testing/serve-api.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from '../testing/service-account.ts'
@@ -14,6 +15,12 @@ import { createReviewCache, reviewedAccess } from './reviewed-access.ts'
 
 const entries = [{ key: 'user', value: 'alice' }]
 const alice = '/counters?domain=checkout&descriptor=user=alice'
+/** The parts of a call in the OpenAPI document that say what the caller sends. */
+interface ApiOperation {
+  readonly parameters?: unknown
+  readonly requestBody?: unknown
+}
+
 const rbac = '/apis/rbac.authorization.k8s.io/v1'
 const hour = 3600
 const now = () => Math.floor(Date.now() / 1000)
@@ -139,6 +146,20 @@ describe('callers of the API in a cluster', { skip: missingKubeAssets() }, () =>
     ['/try', domain => ({ domain, descriptors })],
     ['/whatif', proposal],
   ]
+  test('each call of the API that names a domain is in the list of calls by domain', () => {
+    const named = Object.entries(openApiDocument().paths).filter(([, operations]) =>
+      Object.values(operations).some(({ parameters, requestBody }: ApiOperation) =>
+        JSON.stringify([parameters, requestBody]).includes('"domain"'),
+      ),
+    )
+    // Its caller needs rights in the namespace that the manifest names, whatever its domain.
+    const others = ['/apply']
+    assert.deepEqual(
+      named.map(([path]) => path.slice(apiPath.length)).sort(),
+      [...callsByDomain.map(([path]) => path.replace(/\?.*/, '')), ...others].sort(),
+    )
+  })
+
   for (const [path, bodyOf] of callsByDomain)
     test(`${path} does not disclose the namespace of a domain, or whether it exists`, async t => {
       const { ask, post } = await serve(t)
