@@ -41,7 +41,10 @@ after(async () => {
 /** Creates the limits of the service. The timeout is long, because tests run on loaded machines. */
 function ofService({ timeoutMs = 5_000, domain = 'tollway-payments-api' } = {}): CallLimits {
   const limits = createServiceCallLimits({
-    ...{ address: `127.0.0.1:${service.grpcPort}`, domain, timeoutMs, clock: systemClock },
+    address: `127.0.0.1:${service.grpcPort}`,
+    domain,
+    timeoutMs,
+    clock: systemClock,
     local: createLocalCallLimits(perMinute, systemClock),
     onFailure: reason => failures.push(reason),
   })

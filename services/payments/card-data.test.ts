@@ -18,13 +18,15 @@ import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { basic, merchantInput } from './http/testing/api-under-test.ts'
 
-/**
- * Card numbers to search for: approved ones of each scheme, a declined one, one with 3-D Secure, and those
- * that a fraud alert and a dispute follow.
- */
+/** Approved cards of each scheme, a declined one, one with 3-D Secure, and those of a fraud and a dispute. */
 const canaries = [
-  ...['4100 0000 0000 0001', '4929 1378 4651 0279', '5500 0000 0000 0004', '4100 0000 0100 7005'],
-  ...['4100 0000 0300 2004', '4100 0000 0400 1005', '4100 0000 0400 2003'],
+  '4100 0000 0000 0001',
+  '4929 1378 4651 0279',
+  '5500 0000 0000 0004',
+  '4100 0000 0100 7005',
+  '4100 0000 0300 2004',
+  '4100 0000 0400 1005',
+  '4100 0000 0400 2003',
 ]
 const code = '739'
 
@@ -43,9 +45,17 @@ async function start(t: TestContext): Promise<Running> {
   const [port = 0, debugPort = 0] = await freePorts(2)
   const program = startProgram(process.execPath, [programs.payments], {
     env: {
-      ...{ PATH: process.env['PATH'], STATE_DIR: folder, DATABASE_URL: databaseUrl, DRAIN_DELAY: '0s' },
-      ...{ HOST: '127.0.0.1', PORT: `${port}`, DEBUG_HOST: '127.0.0.1', DEBUG_PORT: `${debugPort}` },
-      ...{ LOG_LEVEL: 'debug', TEST_PROCESSOR_EVENT_DELAY: '0s', BACKGROUND_INTERVAL: '50ms' },
+      PATH: process.env['PATH'],
+      STATE_DIR: folder,
+      DATABASE_URL: databaseUrl,
+      DRAIN_DELAY: '0s',
+      HOST: '127.0.0.1',
+      PORT: `${port}`,
+      DEBUG_HOST: '127.0.0.1',
+      DEBUG_PORT: `${debugPort}`,
+      LOG_LEVEL: 'debug',
+      TEST_PROCESSOR_EVENT_DELAY: '0s',
+      BACKGROUND_INTERVAL: '50ms',
     },
   })
   t.after(async () => {

@@ -27,7 +27,6 @@ import { openMerchant, someId } from './storage/testing/payments-under-test.ts'
 const hourMs = 60 * 60 * 1000
 const secrets = [7, 8].map(fill => newWebhookSecret(count => new Uint8Array(count).fill(fill)))
 
-/** A request that the receiver got. */
 interface Received {
   readonly path: string
   readonly id: string

@@ -1,7 +1,6 @@
-const longNumber = /\d(?:[ -]?\d){11,}/g
+import { withoutLongNumbers } from './domain/card.ts'
 
-/** Returns the error with its stack. Replaces numbers of 12 digits or more, which could be card numbers. */
+/** Returns the error with its stack, for the log. */
 export function describeError(error: unknown): string {
-  const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
-  return text.replace(longNumber, '(a long number)')
+  return withoutLongNumbers(error instanceof Error ? (error.stack ?? error.message) : String(error))
 }

@@ -52,7 +52,8 @@ describe('the application of examples/kubernetes/payments', { skip: missingPostg
       const body = method === 'POST' ? Buffer.concat(chunks) : undefined
       const key = headers['idempotency-key']
       const sent = {
-        ...{ authorization: headers.authorization ?? '', 'content-type': 'application/json' },
+        authorization: headers.authorization ?? '',
+        'content-type': 'application/json',
         ...(typeof key === 'string' && { 'idempotency-key': key }),
       }
       const answer = await fetch(payments.url + path, { method, headers: sent, ...(body && { body }) })
@@ -67,7 +68,8 @@ describe('the application of examples/kubernetes/payments', { skip: missingPostg
     const [, apiKey = ''] = Buffer.from(authorization.replace('Basic ', ''), 'base64').toString().split(':')
     const env = {
       PAYMENTS_URL: `http://127.0.0.1:${port}`,
-      ...{ PAYMENTS_API_KEY: apiKey, PAYMENTS_MERCHANT_ID: merchantId },
+      PAYMENTS_API_KEY: apiKey,
+      PAYMENTS_MERCHANT_ID: merchantId,
     }
     const program = startProgram(process.execPath, [writeProgram()], { env })
     t.after(() => program.end('SIGKILL'))

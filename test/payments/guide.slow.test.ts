@@ -61,7 +61,7 @@ function openShell(ports: Readonly<Record<string, number>>) {
   const exited = new Promise<void>(resolve => shell.on('exit', () => resolve()))
   let count = 0
   return {
-    /** Runs one block and resolves with its output, once that has the expected text, if there is one. */
+    /** Runs one block. Resolves with its output when that contains `expected`. */
     async run(text: string, expected: string | undefined): Promise<void> {
       count += 1
       said = ''
@@ -227,8 +227,12 @@ async function openShop(port: number) {
   }
   const { app } = (await call('POST', '/apps', {})) as { app: { key: string } }
   const input = {
-    ...{ currency: 'DKK', test: true, email: 'jane@example.com', website: 'https://shop.example' },
-    ...{ descriptor: 'SHOP', company: { country: 'DK' } },
+    currency: 'DKK',
+    test: true,
+    email: 'jane@example.com',
+    website: 'https://shop.example',
+    descriptor: 'SHOP',
+    company: { country: 'DK' },
   }
   const { merchant } = (await call('POST', '/merchants', input, app.key)) as { merchant: { id: string } }
   return (path: string, fields: object, method = 'POST') =>

@@ -2,18 +2,11 @@ import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 
 export interface LossyProxy {
   readonly url: string
-  /** The number of lost answers. */
   lost(): number
   close(): void
 }
 
-/**
- * Starts a proxy between clients, which open a connection for each request, and one of the services. The
- * request always arrives; a share of the answers is lost.
- *
- * @param random uniform in [0, 1), from a seed
- * @param targetPorts used in turn
- */
+/** The proxy passes each request on, and loses a share of the answers. @param targetPorts used in turn */
 export async function startLossyProxy(
   targetPorts: readonly number[],
   share: number,

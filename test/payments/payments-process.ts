@@ -15,7 +15,6 @@ import { freePorts } from '../support/free-ports.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { programs } from '../support/programs.ts'
 
-/** The environment of all processes of one database. */
 export function paymentsEnv(databaseUrl: string): Readonly<Record<string, string>> {
   return {
     PATH: process.env['PATH'] ?? '',
@@ -43,13 +42,10 @@ export function removeState(): Promise<void> {
   return rm(paymentsEnv('')['STATE_DIR'] ?? '', { recursive: true, force: true })
 }
 
-/** The payments service as a process that can be killed and restarts on the same port. */
 export interface PaymentsProcess {
   readonly url: string
-  /** The output of all its runs. */
   output(): string
   kill(): Promise<void>
-  /** Pauses or continues it. */
   signal(signal: 'SIGSTOP' | 'SIGCONT'): void
   start(): Promise<void>
 }
@@ -114,8 +110,13 @@ export async function openShop(databaseUrl: string, url: string): Promise<Shop> 
   const { app } = (await post('/apps', { name: 'till' })) as { app: { key: string } }
   const authorization = `Basic ${Buffer.from(`:${app.key}`).toString('base64')}`
   const input = {
-    ...{ currency: 'DKK', test: true, email: 'jane@example.com', website: 'https://example.com' },
-    ...{ descriptor: 'Coffee', company: { country: 'DK' }, bank: { iban: 'DK5000400440116243' } },
+    currency: 'DKK',
+    test: true,
+    email: 'jane@example.com',
+    website: 'https://example.com',
+    descriptor: 'Coffee',
+    company: { country: 'DK' },
+    bank: { iban: 'DK5000400440116243' },
   }
   const { merchant } = (await post('/merchants', input, { authorization })) as {
     merchant: { id: string; key: string }

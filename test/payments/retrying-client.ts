@@ -13,11 +13,9 @@ export interface Counts {
   readonly sent: number
   /** The waits for an outcome of at least 100 ms, by the clock of this process. */
   readonly waits: readonly Wait[]
-  /** The number of replayed answers. */
   readonly replayed: number
-  /** The longest wait for an outcome. */
   readonly longestMs: number
-  /** The requests of that wait, for a person. */
+  /** The requests of the longest wait, for the message of a failure. */
   readonly longest: string
 }
 

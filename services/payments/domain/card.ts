@@ -72,3 +72,10 @@ export function hasCardNumber(text: string): boolean {
     return issued.some(pattern => pattern.test(number)) && hasValidCheckDigit(number)
   })
 }
+
+/** Matches 12 digits or more, also with spaces or dashes: a card or an account could have this number. */
+const longNumber = /\d(?:[ -]?\d){11,}/g
+
+export function withoutLongNumbers(text: string): string {
+  return text.replace(longNumber, '(a long number)')
+}

@@ -58,7 +58,14 @@ test('each attempt sends the same mail', async () => {
 })
 
 const headerNames = [
-  ...['From', 'To', 'Subject', 'Auto-Submitted', 'Message-ID', 'Date', 'MIME-Version', 'Content-Type'],
+  'From',
+  'To',
+  'Subject',
+  'Auto-Submitted',
+  'Message-ID',
+  'Date',
+  'MIME-Version',
+  'Content-Type',
   'Content-Transfer-Encoding',
 ]
 

@@ -20,7 +20,6 @@ const parts = { clock: systemClock, random: Math.random }
 const beganMs = Date.UTC(2026, 1, 3)
 const endedMs = beganMs + 1_500
 
-/** Opens an empty database, with a function that closes it. */
 type OpenDatabase = () => Promise<{ readonly storage: Storage; readonly close: () => Promise<void> }>
 
 async function openServer(): ReturnType<OpenDatabase> {

@@ -9,10 +9,7 @@ import type { Storage } from '../storage/storage.ts'
 import { openMerchant } from '../storage/testing/payments-under-test.ts'
 import { verifyBooks } from './verify-books.ts'
 
-/**
- * With this many rows, joins in nested loops, or lists that are read from the start for each part, take
- * minutes.
- */
+/** With this many rows, joins in nested loops and lists that are read from the start take minutes. */
 const rows = 20_000
 const tables = [
   'lines',
@@ -105,10 +102,7 @@ function fillBooks(merchantId: string): string {
     COMMIT;`
 }
 
-/**
- * Returns statements that store events with one delivery each. The ids have times in 1970, so that pruning
- * deletes all.
- */
+/** Each event has one delivery, and an id with a time in 1970, so that pruning deletes all. */
 function fillEvents(merchantId: string): string {
   const endpoint = '00000009-0000-7000-8000-000000000001'
   return `INSERT INTO webhook_endpoints (id, merchant_id, created, position, url, events, secrets)

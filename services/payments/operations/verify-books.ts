@@ -1,19 +1,21 @@
 import type { Posting } from '../domain/ledger/ledger.ts'
 import { type Book, type BookFinding, verify } from '../domain/ledger/verify.ts'
 import type { Merchant } from '../domain/merchant.ts'
-import { countBookRecords, listAllMerchants, type RecordCounts, sumOfLines } from '../storage/books.ts'
 import { storeVerification } from '../storage/last-verification.ts'
 import { planFor } from '../storage/query-plan-settings.ts'
 import type { Storage, Tx } from '../storage/storage.ts'
 import { disputesOfTransactions } from '../storage/tables/disputes.ts'
 import {
   accountBalances,
+  countBookRecords,
   entriesOfLines,
   findLedgerProblems,
   hiddenEntriesOfDisputes,
+  type RecordCounts,
   readBalance,
 } from '../storage/tables/ledger.ts'
-import { linesOfTransactions, listPayoutLines } from '../storage/tables/lines.ts'
+import { linesOfTransactions, listPayoutLines, sumOfLines } from '../storage/tables/lines.ts'
+import { listAllMerchants } from '../storage/tables/merchants.ts'
 import { listTransactionsInOrder } from '../storage/tables/transactions.ts'
 
 export interface Verification {

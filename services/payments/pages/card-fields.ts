@@ -116,7 +116,7 @@ export function readCardFields(
   return { card }
 }
 
-function textIn(body: Readonly<Record<string, unknown>>, name: string): string {
+export function textIn(body: Readonly<Record<string, unknown>>, name: string): string {
   const value = Object.hasOwn(body, name) ? body[name] : ''
   return typeof value === 'string' ? value : ''
 }

@@ -20,7 +20,10 @@ test('a rotation in three steps loses no token, without a restart', () => {
   const warnings: string[] = []
   const open = () => {
     const secrets = watchPageSecrets({
-      ...{ set: first, path, folder, onWarning: (text: string) => warnings.push(text) },
+      set: first,
+      path,
+      folder,
+      onWarning: (text: string) => warnings.push(text),
     })
     return new PageTokens({ secrets, nowMs: Date.now, randomBytes })
   }

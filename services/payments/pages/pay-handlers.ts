@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import type { RandomBytes } from '../domain/ids.ts'
 import { currencyCodes } from '../domain/money/money.ts'
 import type { AttemptLimit } from './attempt-limit.ts'
-import { readCardFields } from './card-fields.ts'
+import { readCardFields, textIn } from './card-fields.ts'
 import type { Checkout } from './checkout.ts'
 import { bindToPayment, hasAmount, type Link, type PaymentLink, readLink, toQuery } from './link.ts'
 import {
@@ -130,9 +130,4 @@ function readAmount(link: Link, body: FormFields, checkout: Checkout) {
   const currency = isAccepted ? chosen : null
   const amount = currency === null ? undefined : parseAmount(typed, currency, link.locale)
   return { amount, typed, currency }
-}
-
-function textIn(body: FormFields, name: string): string {
-  const value = Object.hasOwn(body, name) ? body[name] : ''
-  return typeof value === 'string' ? value : ''
 }

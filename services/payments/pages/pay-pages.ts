@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyPluginAsync, FastifyReply, FastifyRequest 
 import { parseForm } from '../domain/input/form.ts'
 import { parseLocale } from '../domain/input/request-bodies.ts'
 import { RejectedError, toRejection } from '../http/failure.ts'
+import { queryOf } from '../http/servers/server.ts'
 import { assets, pageHeaders } from './browser/assets.ts'
 import type { PageAnswer } from './page-answers.ts'
 import { createPayHandlers, type FormFields, type PayHandlersOptions } from './pay-handlers.ts'
@@ -63,7 +64,7 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
   }
   scope.get('/', async (request, reply) => {
     const path = request.url.split('?', 1)[0] ?? ''
-    const query = queryIn(request)
+    const query = queryOf(request)
     // The relative addresses in the pages need a path that ends with a slash.
     if (!path.endsWith('/')) return redirect(reply, `./${basename(path)}/${query === '' ? '' : `?${query}`}`)
     return answer(request, reply, await handlers.open(query))
@@ -72,13 +73,13 @@ function addPages(scope: FastifyInstance, options: PayPagesOptions): void {
   for (const [path, name] of Object.entries(forms)) {
     scope.post<{ Body: FormFields | undefined }>(path, async (request, reply) => {
       if (isForeign(request)) return sendProblem(request, reply, 403, 'foreign-form')
-      return answer(request, reply, await handlers[name](queryIn(request), request.body ?? {}, request.ip))
+      return answer(request, reply, await handlers[name](queryOf(request), request.body ?? {}, request.ip))
     })
     // A GET of the address of a form, for example after a reload, redirects to the first page.
-    if (path !== '/') scope.get(path, (request, reply) => redirect(reply, `./?${queryIn(request)}`))
+    if (path !== '/') scope.get(path, (request, reply) => redirect(reply, `./?${queryOf(request)}`))
   }
   scope.get('/outcome', async (request, reply) => {
-    const query = queryIn(request)
+    const query = queryOf(request)
     const token = new URLSearchParams(query).get('outcome')
     return answer(request, reply, await handlers.showOutcome(query, token))
   })
@@ -98,11 +99,6 @@ function addAssets(scope: FastifyInstance): void {
  */
 function isForeign({ headers }: FastifyRequest): boolean {
   return headers['sec-fetch-site'] === 'cross-site'
-}
-
-function queryIn({ url }: FastifyRequest): string {
-  const start = url.indexOf('?')
-  return start === -1 ? '' : url.slice(start + 1)
 }
 
 function send(reply: FastifyReply, answer: PageAnswer): FastifyReply {
@@ -131,7 +127,7 @@ function sendProblem(
       ?.slice(prefix.length + 1)
       .split('/').length ?? 1
   const page: ProblemPage = {
-    locale: parseLocale(new URLSearchParams(queryIn(request)).get('locale')),
+    locale: parseLocale(new URLSearchParams(queryOf(request)).get('locale')),
     base: depth > 1 ? '../'.repeat(depth - 1) : './',
   }
   return reply.code(status).type('text/html; charset=utf-8').send(problemPage(problem, page))

@@ -23,14 +23,10 @@ import { createMemoryAnswers, createMemoryJournal } from './memory-stores.ts'
 export interface PagesInBrowser {
   /** The origin of the shop to which payers continue. */
   readonly shopOrigin: string
-  /**
-   * The errors that the browser reported: content that the policy blocked, exceptions in the script, and
-   * missing files.
-   */
+  /** Errors of the browser: blocked content, exceptions in the script, and missing files. */
   readonly complaints: readonly string[]
   linkOf(parameters: Readonly<Record<string, string>>): string
   newPage(options?: BrowserContextOptions): Promise<Page>
-  /** Resolves with the transactions, newest first. */
   transactions(): Promise<readonly Transaction[]>
   /** Makes each later payment take this much longer. */
   delayPayments(delayMs: number): void
@@ -113,7 +109,6 @@ function checkoutOn(storage: Storage) {
   })
 }
 
-/** Starts the server of a shop, which answers all addresses with a page. */
 async function openShop() {
   const server = createServer((request, response) => {
     response.setHeader('content-type', request.url === '/favicon.ico' ? 'image/x-icon' : 'text/html')

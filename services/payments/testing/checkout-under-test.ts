@@ -27,7 +27,6 @@ export function someMerchant(change: Partial<Merchant> = {}): Merchant {
 type Replaceable = { -readonly [Name in keyof Checkout]: Checkout[Name] }
 
 export interface CheckoutUnderTest extends Replaceable {
-  /** The authorised payments, in order. */
   readonly paid: readonly { readonly id: string; readonly request: PaidRequest }[]
   /** Awaited before each answer, so that a test can delay or fail it. */
   meet: () => Promise<void>
@@ -35,9 +34,7 @@ export interface CheckoutUnderTest extends Replaceable {
 
 const acceptedCurrencies = ['DKK', 'EUR', 'JPY', 'KWD', 'SEK', 'USD']
 
-/**
- * Returns a checkout with the test processor, in memory. It makes one authorisation for each idempotency key.
- */
+/** Uses the test processor, in memory. Makes one authorisation for each idempotency key. */
 export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnderTest {
   const processor = createTestProcessor({
     key: new Uint8Array(32).fill(7),
@@ -54,7 +51,10 @@ export function checkoutUnderTest(merchants: readonly Merchant[]): CheckoutUnder
   async function authorise(request: PaidRequest & { authentication: string }): Promise<PaymentOutcome> {
     const { amount, currency, merchant, idempotencyKey, authentication, reference } = request
     const answer = await processor.authorise({
-      ...{ operationId: idempotencyKey, amount, currency, descriptor: merchant.descriptor },
+      operationId: idempotencyKey,
+      amount,
+      currency,
+      descriptor: merchant.descriptor,
       source: { authentication },
     })
     if (!answer.approved) return { kind: 'declined', error: answer.error }
@@ -107,10 +107,7 @@ export type AttemptsPerMinute = ConstructorParameters<typeof AttemptLimit>[0]
 
 export const pageSecret = new Uint8Array(32).fill(9)
 
-/**
- * Returns a server with the pages at `/pay`, as in the service. `errors` has the errors that `onError`
- * received.
- */
+/** Serves the pages at `/pay`, as the service does. `errors` has what `onError` received. */
 export function pagesUnderTest(
   checkout: Checkout,
   attemptsPerMinute: AttemptsPerMinute = { perAddress: 1_000, perMerchant: 1_000 },

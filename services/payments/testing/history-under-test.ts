@@ -60,7 +60,6 @@ export function pricingUnderTest(
   return { fees: feeTable.table, rates: rateTable.table }
 }
 
-/** Limits that no test reaches. */
 const trailLimits = { captures: 1_000, refunds: 1_000, voids: 1_000 }
 
 export function createHistory(
@@ -112,8 +111,8 @@ export const operations = ['capture', 'refund', 'void', 'dispute', 'win', 'lose'
 export type Operation = (typeof operations)[number]
 
 /**
- * Applies an operation to the transaction at `index`, and stores the result in the history. `win` and `lose`
- * resolve the newest open dispute. Returns undefined if there is no open dispute, or nothing to expire.
+ * `win` and `lose` resolve the newest open dispute. Returns undefined if there is nothing to resolve or
+ * expire.
  */
 export function operate(
   history: History,

@@ -1,6 +1,6 @@
 /**
- * Sends due mail in a loop until it is killed: `node mail-sender.ts DATABASE_URL SMTP_PORT [after-send]`.
- * With `after-send`, it prints a line and waits after a mail is sent, before that is stored.
+ * Sends due mail until it is killed: `node mail-sender.ts DATABASE_URL SMTP_PORT [after-send]`. With `after-
+ * send`, prints a line and waits after a mail is sent, before that is stored.
  */
 import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'

@@ -1,13 +1,9 @@
 import type { AnswerStore, DueEvent, EventJournal, KeptAnswer } from '../processor/test-stores.ts'
 
-/**
- * At most this many removed ids are remembered, so that a repeated call does not append their events again.
- */
+/** At most this many removed ids are remembered, so that their events are not appended again. */
 const maxRemembered = 10_000
 
-/**
- * Creates a journal in memory. Its size is not limited: it holds all events that are not acknowledged yet.
- */
+/** Holds all events that are not acknowledged yet, without a limit. */
 export function createMemoryJournal(): EventJournal {
   const events = new Map<string, DueEvent>()
   const removed = new Set<string>()

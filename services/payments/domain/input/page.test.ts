@@ -10,7 +10,6 @@ const someId = '01890a5d-ac96-774b-bcce-b302099a8057'
 const byTest = record({ test: optionalField(booleanFlag) })
 const byMerchant = record({ merchantId: requiredField(id), transactionId: optionalField(id) })
 
-/** Returns the parsed query, or its rejection. */
 function page(query: string, filter = byTest): unknown {
   const form = parseForm(query)
   if (!form.ok) return form

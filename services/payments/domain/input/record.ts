@@ -1,5 +1,6 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 import type { Json, JsonObject } from '@tollway/chassis/json.ts'
+import { withoutLongNumbers } from '../card.ts'
 import { accept, type FieldError, type FieldErrorCode, type Result, rejectFields } from '../rejections.ts'
 
 /** The format of an input. In a form, every value is text, and empty text is a missing value. */
@@ -77,9 +78,6 @@ export function rejectValue(place: FieldContext, code: FieldErrorCode, message: 
   return invalidValue
 }
 
-/** Matches 12 digits or more, also with spaces or dashes: a card or an account could have this number. */
-const longNumber = /\d(?:[ -]?\d){11,}/g
-
 /**
  * Describes an input for a message. Quotes short text, numbers and booleans, and names only the type of
  * others. Replaces long numbers, because a card number in the wrong field must not reach an answer or a log.
@@ -91,10 +89,6 @@ export function describeInput(value: unknown): string {
   }
   if (value === null) return 'null'
   return Array.isArray(value) ? 'a list' : `an ${typeof value}`
-}
-
-function withoutLongNumbers(text: string): string {
-  return text.replace(longNumber, '(a long number)')
 }
 
 type Shape = Readonly<Record<string, RecordField<unknown>>>

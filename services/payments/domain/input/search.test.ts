@@ -5,7 +5,6 @@ import { parsePage } from './page.ts'
 import type { Reader } from './record.ts'
 import { lineSearch, transactionSearch } from './search.ts'
 
-/** Returns the parsed filter, or its rejection. */
 function search(query: string, filter: Reader<unknown> = transactionSearch): unknown {
   const form = parseForm(`limit=1&${query}`)
   if (!form.ok) return form

@@ -106,7 +106,7 @@ test('the parts of an amount are worth the same as the whole, between any curren
   }
 })
 
-/** The exact value of the refundable amount, as a fraction. */
+/** The exact value of the remaining amount, as a fraction. */
 interface Exact {
   readonly numerator: bigint
   readonly denominator: bigint
@@ -139,7 +139,7 @@ test('operations in any order keep the value within half a minor unit of the exa
         const [before] = history.transactions
         if (before === undefined) continue
         const refundable = remainingAmount(before)
-        // Skips disputes above the refundable amount, for which another rule applies.
+        // Skips disputes above the remaining amount, for which another rule applies.
         if (operation === 'dispute' && amount > refundable) continue
         const outcome = operate(history, 0, operation, amount)
         if (outcome === undefined || !outcome.ok) continue

@@ -83,20 +83,43 @@ export function book(
   return { line, ledgerEntry: { id: nextId(), ...shared, disputeId, lineId: line.id, postings } }
 }
 
+interface CaptureOrRefund {
+  readonly kind: 'capture' | 'refund'
+  readonly amount: bigint
+  /** The value of `amount` in the merchant's currency. */
+  readonly worth: bigint
+  readonly fee: Fee
+  readonly descriptor: string | null
+}
+
+/** Books a capture from the processor's account to the merchant's, or a refund in the other direction. */
 function bookInTrail(
   transaction: Transaction,
-  movement: Movement & { readonly kind: TrailKind },
-  descriptor: string,
+  { kind, amount, worth, fee, descriptor }: CaptureOrRefund,
   context: OperationContext,
 ): { readonly trailEntry: TrailEntry; readonly line: Line; readonly ledgerEntry: LedgerEntry } {
-  const { line, ledgerEntry } = book(movement, transaction.id, context)
-  const {
+  const { merchant } = context
+  const atProcessor = { account: 'clearing', money: { currency: transaction.currency, amount } } as const
+  const atMerchant = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
+  const moved = kind === 'capture' ? transfer(atProcessor, atMerchant) : transfer(atMerchant, atProcessor)
+  const movement = {
     kind,
+    postings: [...moved, ...chargeFee(merchant.currency, fee.total)],
+    amount: atProcessor.money,
     fee,
-    amount: { amount },
-  } = movement
-  const note = { kind, amount, descriptor, balance: line.balance, fee, lineId: line.id }
-  return { trailEntry: createTrailEntry(transaction, note, context), line, ledgerEntry }
+    description: kind === 'capture' ? 'Capture' : 'Refund',
+    disputeId: null,
+  }
+  const { line, ledgerEntry } = book(movement, transaction.id, context)
+  const fields = {
+    kind,
+    amount,
+    descriptor: chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor),
+    balance: line.balance,
+    fee,
+    lineId: line.id,
+  }
+  return { trailEntry: createTrailEntry(transaction, fields, context), line, ledgerEntry }
 }
 
 /** The fields of a trail entry that depend on the operation. */
@@ -112,7 +135,7 @@ interface TrailFields {
 
 export function createTrailEntry(
   transaction: Transaction,
-  note: TrailFields,
+  fields: TrailFields,
   { nowMs, nextId }: OperationContext,
 ): TrailEntry {
   return {
@@ -123,7 +146,7 @@ export function createTrailEntry(
     fee: noFee,
     lineId: null,
     dispute: null,
-    ...note,
+    ...fields,
   }
 }
 
@@ -152,7 +175,6 @@ export function captureTransaction(
     checkPending(transaction, amount, 'captured', nowMs) ??
     checkTrail(transaction, 'captures', trailLimits)
   if (rejected !== undefined) return rejected
-  const captured = { currency: transaction.currency, amount }
   const worth = convert(transaction, amount, context)
   if (worth === undefined) return reject('rate_missing')
   const fee = calculateFee(
@@ -169,18 +191,7 @@ export function captureTransaction(
       `${amount} is above the maximum of a line in ${merchant.currency}`,
     )
   }
-  const from = { account: 'clearing', money: captured } as const
-  const to = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
-  const movement = {
-    kind: 'capture',
-    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
-    amount: captured,
-    fee,
-    description: 'Capture',
-    disputeId: null,
-  } as const
-  const text = chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor)
-  const booked = bookInTrail(transaction, movement, text, context)
+  const booked = bookInTrail(transaction, { kind: 'capture', amount, worth, fee, descriptor }, context)
   const after: Transaction = {
     ...transaction,
     pendingAmount: transaction.pendingAmount - amount,
@@ -222,21 +233,9 @@ export function refundTransaction(
     checkRefundable(transaction, amount) ??
     checkTrail(transaction, 'refunds', trailLimits)
   if (rejected !== undefined) return rejected
-  const refunded = { currency: transaction.currency, amount }
   const { taken: worth, left } = takeValue(transaction, amount)
   const fee = calculateFee(pricing.fees, 'refund', merchant.currency, worth, transaction.totals.refunds.value)
-  const from = { account: 'merchant', money: { currency: merchant.currency, amount: worth } } as const
-  const to = { account: 'clearing', money: refunded } as const
-  const movement = {
-    kind: 'refund',
-    postings: [...transfer(from, to), ...chargeFee(merchant.currency, fee.total)],
-    amount: refunded,
-    fee,
-    description: 'Refund',
-    disputeId: null,
-  } as const
-  const text = chooseDescriptor(descriptor, transaction.descriptor, merchant.descriptor)
-  const booked = bookInTrail(transaction, movement, text, context)
+  const booked = bookInTrail(transaction, { kind: 'refund', amount, worth, fee, descriptor }, context)
   const after: Transaction = {
     ...transaction,
     refundedAmount: transaction.refundedAmount + amount,

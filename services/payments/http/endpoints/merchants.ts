@@ -68,11 +68,9 @@ const update: AppEndpoint<MerchantUpdate> = {
   parse: ({ body, encoding }) => parseMerchantUpdate(body, encoding),
   async act(tx, { payments, app, param, input, wantsChanged }) {
     const request = { app, merchantId: param('merchantId'), update: input }
-    const updated = await updateOwnMerchant(tx, payments, request)
-    if (!updated.ok) return updated
-    return wantsChanged
-      ? accept(jsonAnswer(200, { merchant: presentMerchant(updated.value) }))
-      : accept(noContent)
+    return mapResult(await updateOwnMerchant(tx, payments, request), updated =>
+      wantsChanged ? jsonAnswer(200, { merchant: presentMerchant(updated) }) : noContent,
+    )
   },
 }
 

@@ -129,11 +129,10 @@ const update: AppEndpoint<WebhookUpdate> = {
   },
   parse: ({ body, encoding, payments }) => parseWebhookUpdate(body, encoding, payments.webhookPolicy),
   async act(tx, call) {
-    const updated = await updateWebhook(tx, call.payments, { ...ofWebhook(call), update: call.input })
-    if (!updated.ok) return updated
-    return call.wantsChanged
-      ? accept(jsonAnswer(200, { webhook: presentWebhook(updated.value) }))
-      : accept(noContent)
+    const request = { ...ofWebhook(call), update: call.input }
+    return mapResult(await updateWebhook(tx, call.payments, request), updated =>
+      call.wantsChanged ? jsonAnswer(200, { webhook: presentWebhook(updated) }) : noContent,
+    )
   },
 }
 

@@ -14,6 +14,7 @@ import {
   createJsonServer,
   type JsonServer,
   type JsonServerOptions,
+  queryOf,
   readParsedBody,
   sendAnswer,
   sendRejection,
@@ -124,13 +125,12 @@ function isUnknownKey({ outcome }: EndpointReply): boolean {
 }
 
 function read(request: FastifyRequest): EndpointRequest {
-  const { headers, url } = request
-  const question = url.indexOf('?')
+  const { headers } = request
   return {
     apiKey: request.apiKey,
     idempotencyKey: joinHeader(headers['idempotency-key']),
     params: request.params as Readonly<Record<string, string>>,
-    query: question === -1 ? '' : url.slice(question + 1),
+    query: queryOf(request),
     body: readParsedBody(request),
     // The public client, which sends `x-client`, always accepts JSON but cannot parse a body in the answer to
     // a PUT.

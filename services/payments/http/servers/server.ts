@@ -185,6 +185,12 @@ export function readParsedBody(request: FastifyRequest): Body {
   return (request.body as Body | undefined) ?? noBody
 }
 
+/** Returns the query of a request, without the question mark. */
+export function queryOf({ url }: FastifyRequest): string {
+  const question = url.indexOf('?')
+  return question === -1 ? '' : url.slice(question + 1)
+}
+
 export function sendAnswer(reply: FastifyReply, { status, body, type }: HttpAnswer): FastifyReply {
   reply.code(status)
   if (body === '') return reply.send()

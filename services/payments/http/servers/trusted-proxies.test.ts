@@ -6,10 +6,7 @@ import { createLog } from '@tollway/chassis/log/log.ts'
 import { cidrs } from '@tollway/chassis/net/cidr.ts'
 import { createJsonServer } from './server.ts'
 
-/**
- * Each row has TRUSTED_PROXIES, X-Forwarded-For and X-Forwarded-Proto, and the expected client address and
- * protocol. All requests come from 127.0.0.1.
- */
+/** Columns: TRUSTED_PROXIES, X-Forwarded-For, X-Forwarded-Proto, the expected client address and protocol. */
 const cases = `
                            |                           | http  → 127.0.0.1 http
                            | 203.0.113.7               | https → 127.0.0.1 http

@@ -8,7 +8,6 @@ import { type ApiUnderTest, basic, openShop, payAt, sharedApi, type TestShop } f
 
 let api: ApiUnderTest
 let shop: TestShop
-/** The ids of the shop's records, by the name of the path parameter. */
 let ids: Readonly<Record<string, string>>
 
 before(async () => {

@@ -50,10 +50,7 @@ before(async () => {
 
 const almost = 'email required, website required, descriptor required, company required, currency'
 
-/**
- * Sends the request of each row, and compares the answer: `POST /path json {…} → 400 amount too_large`. After
- * the status, a row has the wrong fields with their codes, or the code of the error.
- */
+/** Each row is `POST /path json {…} → 400 amount too_large`: the status, then wrong fields or the code. */
 async function runTable(table: string): Promise<void> {
   for (const line of table.trim().split('\n')) {
     const row = line.trim().replace(/\{(\w+)\}/g, (whole, name: string) => names[name] ?? whole)

@@ -58,10 +58,7 @@ export interface PaymentsUnderTest {
 const rates = { DKK: '7.5', USD: '1.1', JPY: '160', KWD: '0.33', GBP: '0.85' }
 const fees = { DKK: { capture: { flat: '25', rate: '0.0135' }, dispute: { flat: '10000' } } }
 
-/**
- * Creates a new database, PostgreSQL if it is installed, else the embedded one, and the dependencies of
- * operations on it.
- */
+/** Creates a new database, PostgreSQL if it is installed, else the embedded one. */
 export async function startPayments(): Promise<PaymentsUnderTest> {
   const clock = createTestClock()
   const { storage, remove } = await openDatabase(clock)
@@ -133,9 +130,7 @@ export interface ApiUnderTest extends PaymentsUnderTest {
 
 export interface TestRequest {
   readonly key?: string
-  /** The body, which is sent as JSON. */
   readonly json?: unknown
-  /** The body, which is sent unchanged as a form. */
   readonly form?: string
   readonly headers?: Readonly<Record<string, string>>
   /** The body, which is sent unchanged. The content type must be in `headers`. */
@@ -188,10 +183,7 @@ export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUn
 
 let shared: Promise<ApiUnderTest> | undefined
 
-/**
- * Returns one API for all suites of a process, because creating a database takes long. Each suite creates its
- * own shops.
- */
+/** Creating a database takes long, so all suites share one API. Each suite creates its own shops. */
 export function sharedApi(): Promise<ApiUnderTest> {
   shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, checkIntervalMs: 100 } })
   return shared
@@ -240,11 +232,9 @@ export interface TestShop {
   readonly key: string
   readonly appId: string
   readonly merchantId: string
-  /** The public key of the merchant. */
   readonly publicKey: string
 }
 
-/** Creates a merchant with an app through the API. */
 export async function openShop(api: ApiUnderTest, input: object = merchantInput): Promise<TestShop> {
   const { app } = (await api.call('POST', '/apps', { json: { name: 'till' } })).json as {
     app: { id: string; key: string }

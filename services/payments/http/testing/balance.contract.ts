@@ -13,7 +13,6 @@ import {
   type TestShop,
 } from './api-under-test.ts'
 
-/** An amount of a balance in the API. The tests compare balances with the listed lines and transactions. */
 interface Money {
   readonly currency: string
   readonly amount: number

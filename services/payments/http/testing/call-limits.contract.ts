@@ -23,8 +23,14 @@ async function callAll(
 ): Promise<readonly string[]> {
   const stopped = { nowMs: () => 0, monotonicMs: () => 0 }
   const server = createApiServer({
-    ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps: null },
-    ...{ onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
+    payments: api.payments,
+    clock: api.clock,
+    log: silentLog,
+    randomBytes,
+    signUps: null,
+    onAnswer: () => {},
+    onReplay: () => {},
+    ready: async () => true,
     guard: new CallGuard(createLocalCallLimits({ ...plenty, ...limits }, stopped), stopped),
     trustedProxies: [{ address: '127.0.0.0', prefix: 8 }],
   })
@@ -86,8 +92,14 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
   }
   const limits = createLocalCallLimits({ ...plenty, failed_key: 20 }, api.clock)
   const server = createApiServer({
-    ...{ payments: { ...api.payments, storage: counting }, clock: api.clock, log: silentLog, randomBytes },
-    ...{ signUps: null, onAnswer: () => {}, onReplay: () => {}, ready: async () => true },
+    payments: { ...api.payments, storage: counting },
+    clock: api.clock,
+    log: silentLog,
+    randomBytes,
+    signUps: null,
+    onAnswer: () => {},
+    onReplay: () => {},
+    ready: async () => true,
     guard: new CallGuard(limits, api.clock),
   })
   t.after(() => server.close(100))

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { createRequire } from 'node:module'
 import { createOpenapiDocument } from '../openapi/openapi.ts'
 
-/** The parts of the OpenAPI document that the tests use. */
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
   readonly components: { readonly schemas: Readonly<Record<string, unknown>> }

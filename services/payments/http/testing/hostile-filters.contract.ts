@@ -4,10 +4,7 @@ import fc from 'fast-check'
 import { payByCard } from '../../operations/testing/pay-under-test.ts'
 import { type ApiUnderTest, openShop, sharedApi, startMs, type TestShop } from './api-under-test.ts'
 
-/**
- * The number of runs of each property. The tests send filters with values of an attacker, and export cells
- * that a spreadsheet could run as formulas.
- */
+/** The number of runs of each property. */
 const runs = Number(process.env['FC_RUNS'] ?? 300)
 
 let api: ApiUnderTest

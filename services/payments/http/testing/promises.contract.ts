@@ -220,8 +220,15 @@ test('every change causes an event of its type', async () => {
 test('the number of new apps is limited by address, and their creation can be disabled', async t => {
   const signUp = async (signUps: Pick<KeyedRateLimiter, 'take'> | null, from: readonly string[]) => {
     const server = createApiServer({
-      ...{ payments: api.payments, clock: api.clock, log: silentLog, randomBytes, signUps },
-      ...{ onAnswer: () => {}, onReplay: () => {}, ready: async () => true, guard: null },
+      payments: api.payments,
+      clock: api.clock,
+      log: silentLog,
+      randomBytes,
+      signUps,
+      onAnswer: () => {},
+      onReplay: () => {},
+      ready: async () => true,
+      guard: null,
       trustedProxies: [{ address: '127.0.0.0', prefix: 8 }],
     })
     const port = await server.listen({ host: '127.0.0.1', port: 0 })
@@ -238,8 +245,12 @@ test('the number of new apps is limited by address, and their creation can be di
   const stopped = { nowMs: () => 0, monotonicMs: () => 0 }
   const from = ['203.0.113.1', '203.0.113.1', '203.0.113.1', '2001:db8::1', '2001:db8::2', '2001:db8::3']
   assert.deepEqual(await signUp(new KeyedRateLimiter(2, stopped), from), [
-    ...['201 made', '201 made', '429 too_many_requests 30'],
-    ...['201 made', '201 made', '429 too_many_requests 30'],
+    '201 made',
+    '201 made',
+    '429 too_many_requests 30',
+    '201 made',
+    '201 made',
+    '429 too_many_requests 30',
   ])
   assert.deepEqual(await signUp(null, ['203.0.113.1']), ['403 signup_closed'])
 })
@@ -258,7 +269,10 @@ test('with PAYOUT_TIME each merchant with an account is paid once a day after th
   let nowMs = 0
   const payments = { ...api.payments, clock: { nowMs: () => nowMs, monotonicMs: () => nowMs } }
   const { tasks } = createTasks({
-    ...{ settings: read.value, payments, log: silentLog, metrics: createMetrics() },
+    settings: read.value,
+    payments,
+    log: silentLog,
+    metrics: createMetrics(),
   })
   const payouts = async ({ merchantId, key }: TestShop) =>
     (await list(`/merchants/${merchantId}/lines`, key)).filter(line => line['transactionId'] === undefined)

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { before, test } from 'node:test'
 import { type ApiUnderTest, openShop, payAt, sharedApi, startMs, type TestShop } from './api-under-test.ts'
 
-/** A transaction or line in an answer, of which only the id is compared. */
 interface Found {
   readonly id: string
 }

@@ -119,10 +119,7 @@ test('a merchant has at most 20 webhooks, also after simultaneous requests', asy
   ])
 })
 
-/**
- * Starts a receiver of webhooks on this machine. The API rejects its address for webhooks, so `pointTo`
- * stores the address in the database.
- */
+/** Starts a receiver on this machine. The API rejects its address, so `pointTo` stores it in the database. */
 async function startReceiver(status: () => number) {
   const received: string[] = []
   const signed: SignedEvent[] = []
@@ -158,7 +155,12 @@ async function deliverAll(): Promise<void> {
   const policy = new AddressPolicy([{ address: '127.0.0.1', prefix: 32 }], true)
   const resolve = () => Promise.reject(new Error('unknown here'))
   const deliverer = new WebhookDeliverer({
-    ...{ clock, storage, policy, resolve, random: () => 0, log: silentLog },
+    clock,
+    storage,
+    policy,
+    resolve,
+    random: () => 0,
+    log: silentLog,
   })
   while (await deliverer.deliverDue());
 }

@@ -165,10 +165,7 @@ async function raised(id: string, name: string, amount: bigint, currency = 'DKK'
   return { kind: 'dispute-raised', id: `${name}_raised`, reason: 'fraudulent', ...about, ...at }
 }
 
-/**
- * Resolves with the open exceptions of these events, in the order of `ids`, because several can be created in
- * the same millisecond.
- */
+/** Sorted as `ids`, because several exceptions can be created in the same millisecond. */
 const openExceptions = async (...ids: readonly string[]) =>
   (await api.storage.read(tx => listOpenExceptions(tx, 1_000)))
     .filter(({ event }) => ids.includes(event.id))

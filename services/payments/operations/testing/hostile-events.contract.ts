@@ -13,10 +13,7 @@ import { listOpenExceptions } from '../../storage/delivery/processor-exceptions.
 import { maxEventsAtOnce, recordEvents } from '../background/record-events.ts'
 import { verifyBooks } from '../verify-books.ts'
 
-/**
- * The number of runs of each property. The tests record events that are replayed, forged, malformed, out of
- * order, or too many.
- */
+/** The number of runs of each property. */
 const runs = Number(process.env['FC_RUNS'] ?? 300) / 15
 
 let api: ApiUnderTest
@@ -83,10 +80,7 @@ async function exceptionsOf(...ids: readonly string[]) {
   return open.filter(({ event }) => ids.includes(event.id))
 }
 
-/**
- * Resolves with what a merchant sees in the API: amounts of transactions, disputes, fraud alerts and the
- * balance.
- */
+/** Resolves with what a merchant sees: amounts of transactions, disputes, fraud alerts and the balance. */
 async function booksOf({ key, merchantId }: TestShop) {
   const get = async (path: string) => (await api.call('GET', path, { key })).json as never
   const filter = `limit=100&filter[merchantId]=${merchantId}`
@@ -98,7 +92,10 @@ async function booksOf({ key, merchantId }: TestShop) {
   const lines: readonly { readonly balance: number }[] = await get(`/merchants/${merchantId}/lines?limit=100`)
   return {
     transactions: transactions.map(({ amount, capturedAmount, refundedAmount, disputedAmount }) => ({
-      ...{ amount, capturedAmount, refundedAmount, disputedAmount },
+      amount,
+      capturedAmount,
+      refundedAmount,
+      disputedAmount,
     })),
     disputes: disputes.map(({ amount, status }) => `${amount} ${status}`).sort(),
     frauds: frauds.length,

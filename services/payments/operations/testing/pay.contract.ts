@@ -207,7 +207,6 @@ test('card numbers and codes are in no log, table or answer', async () => {
   assert.doesNotMatch(said, new RegExp(`\\b${canaryCode}${canaryCode}\\b`))
 })
 
-/** Resolves with all rows of all tables as text. */
 async function dump(): Promise<string> {
   return api.storage.transaction(async tx => {
     const tables = await tx.query<{ name: string }>(

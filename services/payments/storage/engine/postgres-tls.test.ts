@@ -16,10 +16,7 @@ import { openPostgres } from './postgres.ts'
 
 const skip = missingPostgres()
 
-/**
- * The content of pg_hba.conf: TLS clients need a certificate. The tests' own connections, without TLS, do
- * not.
- */
+/** pg_hba.conf: TLS clients need a certificate. The connections of the tests, without TLS, need none. */
 const accessRules = `
 hostssl   all all 127.0.0.1/32 trust clientcert=verify-ca
 hostnossl all all 127.0.0.1/32 trust

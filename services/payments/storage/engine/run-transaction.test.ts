@@ -46,7 +46,8 @@ test('reads are sent with BEGIN; a write and all later statements wait for its a
   await done
   assert.deepEqual(sent, [
     ...[begin, 'SELECT 1', 'SELECT 2 FOR UPDATE', 'SELECT 3', 'UPDATE facts SET value = 4'],
-    ...['INSERT INTO facts VALUES (5)', 'COMMIT'],
+    'INSERT INTO facts VALUES (5)',
+    'COMMIT',
   ])
 })
 

@@ -102,6 +102,16 @@ export async function accountBalances(tx: Tx, merchantId: string | null): Promis
   )
 }
 
+const counted = ['merchants', 'transactions', 'disputes', 'lines', 'entries'] as const
+export type RecordCounts = Readonly<Record<(typeof counted)[number], bigint>>
+
+export async function countBookRecords(tx: Tx): Promise<RecordCounts> {
+  const columns = counted.map(name => {
+    return `(SELECT count(*) FROM ${name === 'entries' ? 'ledger_entries' : name}) AS ${name}`
+  })
+  return onlyRow(await tx.query<RecordCounts>(`SELECT ${columns.join(', ')}`))
+}
+
 type EntryRow = Row & {
   readonly accounts: readonly Account[]
   readonly currencies: readonly string[]

@@ -2,7 +2,7 @@ import type { Line, LineKind } from '../../domain/ledger/ledger.ts'
 import type { Fee } from '../../domain/money/fees.ts'
 import type { LineSearch } from '../../domain/transaction/transaction.ts'
 import { createdIn, type ListPage, listOfMerchant, listPage, type PageQuery } from '../list-page.ts'
-import { positionAfter, type Tx } from '../storage.ts'
+import { onlyRow, positionAfter, type Tx } from '../storage.ts'
 import { columnGroup, instantColumn, type Row, Table, type TableField, valueColumn } from '../table.ts'
 
 const feeParts = columnGroup({ flat: valueColumn<bigint>('fee_flat'), rate: valueColumn<bigint>('fee_rate') })
@@ -58,6 +58,15 @@ export async function listPayoutLines(
     [merchantId, afterId, limit],
   )
   return rows.map(lines.read)
+}
+
+/** Returns the sum of `balance` of a merchant's lines, in minor units of the merchant's currency. */
+export async function sumOfLines(tx: Tx, merchantId: string): Promise<bigint> {
+  const rows = await tx.query<{ total: bigint }>(
+    'SELECT coalesce(sum(balance), 0)::bigint AS total FROM lines WHERE merchant_id = $1',
+    [merchantId],
+  )
+  return onlyRow(rows).total
 }
 
 const ofMerchant = listOfMerchant(lines)

@@ -1,5 +1,5 @@
 import { type Merchant, mutableMerchantFields } from '../../domain/merchant.ts'
-import type { Tx } from '../storage.ts'
+import { firstId, type Tx } from '../storage.ts'
 import {
   columnGroup,
   instantColumn,
@@ -99,6 +99,19 @@ const update = merchantTable.update(...mutableMerchantFields, 'closedMs')
 /** Stores `mutableMerchantFields` and the time when the merchant was closed. */
 export async function updateMerchant(tx: Tx, merchant: Merchant): Promise<void> {
   await tx.query(update.sql, update.values(merchant))
+}
+
+/** @param afterId the last id of the previous part; null for the first part */
+export async function listAllMerchants(
+  tx: Tx,
+  afterId: string | null,
+  limit: number,
+): Promise<readonly Merchant[]> {
+  const rows = await tx.query<Row>(
+    `SELECT ${merchantTable.columns} FROM merchants WHERE id > coalesce($1, '${firstId}'::uuid) ORDER BY id LIMIT $2`,
+    [afterId, limit],
+  )
+  return rows.map(merchantTable.read)
 }
 
 async function find(tx: Tx, condition: string, value: string): Promise<Merchant | undefined> {

@@ -24,10 +24,7 @@ const soak = process.env['SOAK'] === '1'
 const histories = Number(process.env['HISTORIES'] ?? (soak ? 10_000 : 5))
 const workers = Number(process.env['HISTORY_WORKERS'] ?? 50)
 
-/**
- * Registers the tests of simultaneous operations on one transaction and one list. The storage must be
- * migrated.
- */
+/** Registers tests of simultaneous operations on one transaction and one list in a migrated storage. */
 export function concurrencyContract(
   name: string,
   open: () => Promise<Storage>,
@@ -53,10 +50,7 @@ const total = 1_000n
 const guard = { currency: null, descriptor: null }
 const operations = ['capture', 'refund', 'void', 'dispute'] as const
 
-/**
- * Runs workers at the same time. Each makes one random operation, some of them twice with the same key, as
- * clients do.
- */
+/** Each worker makes one random operation, some of them twice with the same key, as clients do. */
 async function runHistory(storage: Storage): Promise<void> {
   const { merchant } = await openMerchant(storage)
   const start = someTransaction(merchant, total)

@@ -1,6 +1,5 @@
 import type { SqlValue, Storage, Tx } from '../storage.ts'
 
-/** An executed statement, and what it read. */
 export interface ExplainedQuery {
   readonly sql: string
   /** The number of rows that scans of tables and indexes read, including those that a filter removed. */

@@ -37,41 +37,82 @@ export function fillTables(merchantIds: readonly string[], rows: number): string
   const zeros = ['refunded_amount', 'voided_amount', 'disputed_amount', 'refundable_value']
   return `SET session_replication_role = replica;
     ${fill('transactions', {
-      ...{ ...listed(transaction), ...money, test: 'true', descriptor: "''", recurring: 'false' },
-      ...{ pending_amount: 'n % 2', captured_amount: '1 - n % 2', has_pending: 'n % 2 = 1' },
+      ...listed(transaction),
+      ...money,
+      test: 'true',
+      descriptor: "''",
+      recurring: 'false',
+      pending_amount: 'n % 2',
+      captured_amount: '1 - n % 2',
+      has_pending: 'n % 2 = 1',
       ...Object.fromEntries(zeros.map(column => [column, '0'])),
-      ...{ card_bin: "'410000'", card_last4: "'0000'", card_expiry_year: '2030', card_expiry_month: '1' },
-      ...{ card_scheme: "'visa'", card_token: "''", card_fingerprint: "''" },
-      ...{ expires: at, reference: "'r' || n", processor_reference: "'p' || n" },
+      card_bin: "'410000'",
+      card_last4: "'0000'",
+      card_expiry_year: '2030',
+      card_expiry_month: '1',
+      card_scheme: "'visa'",
+      card_token: "''",
+      card_fingerprint: "''",
+      expires: at,
+      reference: "'r' || n",
+      processor_reference: "'p' || n",
     })}
     ${fill('trail_entries', {
-      ...{ transaction_id: id(transaction), number: '0', id: id(other), kind: "'capture'", created: at },
-      ...{ ...fees, amount: '1', descriptor: "''", line_id: id(line) },
+      transaction_id: id(transaction),
+      number: '0',
+      id: id(other),
+      kind: "'capture'",
+      created: at,
+      ...fees,
+      amount: '1',
+      descriptor: "''",
+      line_id: id(line),
     })}
     ${fill('lines', {
-      ...{ ...listed(line), ...fees, ...money, test: 'true', kind: "'payout'", description: "''" },
+      ...listed(line),
+      ...fees,
+      ...money,
+      test: 'true',
+      kind: "'payout'",
+      description: "''",
       transaction_id: `CASE WHEN n % 4 < 2 THEN ${id(transaction)} END`,
     })}
     ${fill('ledger_entries', {
-      ...{ id: id(entry), merchant_id: merchant, test: 'true', created: at, kind: "'payout'" },
-      ...{ line_id: `CASE WHEN n % 10 > 0 THEN ${id(line)} END` },
-      ...{ dispute_id: `CASE WHEN n % 10 = 0 THEN ${id(dispute)} END` },
+      id: id(entry),
+      merchant_id: merchant,
+      test: 'true',
+      created: at,
+      kind: "'payout'",
+      line_id: `CASE WHEN n % 10 > 0 THEN ${id(line)} END`,
+      dispute_id: `CASE WHEN n % 10 = 0 THEN ${id(dispute)} END`,
     })}
     ${[1, 2]
       .map(number =>
         fill('ledger_postings', {
-          ...{ entry_id: id(entry), number: `${number}`, merchant_id: merchant, account: "'clearing'" },
+          entry_id: id(entry),
+          number: `${number}`,
+          merchant_id: merchant,
+          account: "'clearing'",
           ...money,
         }),
       )
       .join('')}
     ${fill('disputes', {
-      ...{ ...listed(dispute), ...money, transaction_id: id(transaction), status: "'open'" },
-      ...{ held: '0', fee_flat: '0', fee_rate: '0', line_id: id(line) },
+      ...listed(dispute),
+      ...money,
+      transaction_id: id(transaction),
+      status: "'open'",
+      held: '0',
+      fee_flat: '0',
+      fee_rate: '0',
+      line_id: id(line),
     })}
     ${fill('frauds', { ...listed(fraud), transaction_id: id(transaction) })}
     ${fill('webhook_endpoints', {
-      ...{ ...listed(endpoint), url: "''", events: "'{}'", secrets: "'{s}'" },
+      ...listed(endpoint),
+      url: "''",
+      events: "'{}'",
+      secrets: "'{s}'",
       // Makes one disabled endpoint with deliveries, and two deleted ones without.
       disabled: `CASE WHEN n >= 20 THEN ${at} END`,
       deleted: `CASE WHEN n > 20 THEN ${at} END`,
@@ -81,32 +122,66 @@ export function fillTables(merchantIds: readonly string[], rows: number): string
       endpoint_id: id(endpoint).replace('to_hex(n)', 'to_hex(1 + n % 20)'),
       // Each event of the newer half has two deliveries.
       event_id: id(event).replace('to_hex(n)', `to_hex(${rows / 2} + n / 2)`),
-      ...{ subject_id: id(transaction), position: 'n', due: at },
+      subject_id: id(transaction),
+      position: 'n',
+      due: at,
       delivered: `CASE WHEN n % 4 < 2 THEN ${at} END`,
     })}
     ${fill('mails', {
-      ...{ id: id(other), created: at, template: "'t'", recipient: "''", content: "'{}'", due: at },
+      id: id(other),
+      created: at,
+      template: "'t'",
+      recipient: "''",
+      content: "'{}'",
+      due: at,
       sent: `CASE n % 2 WHEN 0 THEN ${at} END`,
     })}
     ${fill('idempotency_keys', {
-      ...{ scope: "'s'", key_hash: 'sha256(n::text::bytea)', fingerprint: "sha256('')", state: "'done'" },
-      ...{ status: '200', body: "''", created: at, expires: at },
+      scope: "'s'",
+      key_hash: 'sha256(n::text::bytea)',
+      fingerprint: "sha256('')",
+      state: "'done'",
+      status: '200',
+      body: "''",
+      created: at,
+      expires: at,
     })}
     ${fill('processor_instructions', {
-      ...{ transaction_id: id(transaction), number: '0', operation_id: id(other), kind: "'capture'" },
-      ...{ ...money, test: 'true', reference: "''", due: at },
+      transaction_id: id(transaction),
+      number: '0',
+      operation_id: id(other),
+      kind: "'capture'",
+      ...money,
+      test: 'true',
+      reference: "''",
+      due: at,
     })}
     ${fill('authorisation_attempts', {
-      ...{ reference: id(other), scope: "'s'", key_hash: "'a'", merchant_id: merchant, test: 'true' },
-      ...{ ...money, created: at, due: at },
+      reference: id(other),
+      scope: "'s'",
+      key_hash: "'a'",
+      merchant_id: merchant,
+      test: 'true',
+      ...money,
+      created: at,
+      due: at,
     })}
     ${fill('processor_exceptions', {
-      ...{ id: id(other), event_id: 'n', test: 'true', event: "'{}'", reason: "''" },
-      ...{ outcome: "CASE n % 2 WHEN 0 THEN 'waiting' ELSE 'refused' END", created: at, due: at },
+      id: id(other),
+      event_id: 'n',
+      test: 'true',
+      event: "'{}'",
+      reason: "''",
+      outcome: "CASE n % 2 WHEN 0 THEN 'waiting' ELSE 'refused' END",
+      created: at,
+      due: at,
     })}
     ${fill('test_processor_events', { id: 'n', due: at, event: "'{}'", told: 'n % 2 = 0' })}
     ${fill('test_processor_answers', {
-      ...{ operation_id: 'n', approved: 'true', answer: "'{}'", created: at },
+      operation_id: 'n',
+      approved: 'true',
+      answer: "'{}'",
+      created: at,
     })}
     ${fill('invitation_counts', { subject: 'n', since: at, count: '1' })}`
 }

@@ -4,11 +4,7 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { migrate, readMigrations } from '../engine/migrate.ts'
 import type { Storage } from '../storage.ts'
 
-/**
- * Registers the tests of the migrations.
- *
- * @param open called once for each test; resolves with an empty database
- */
+/** @param open called once for each test; resolves with an empty database */
 export function migrateContract(
   name: string,
   open: () => Promise<Storage>,

@@ -10,7 +10,6 @@ import { insertApp } from '../tables/apps.ts'
 import { addMerchantApp } from '../tables/memberships.ts'
 import { insertMerchant } from '../tables/merchants.ts'
 
-/** The time of the records that this file creates for tests. */
 export const nowMs = Date.UTC(2026, 1, 3, 4, 5, 6, 789)
 
 export function someId(): string {
@@ -75,7 +74,6 @@ export function contextOf(merchant: Merchant): OperationContext {
   return { merchant, pricing: { fees, rates: { base: 'EUR', rates } }, trailLimits, nowMs, nextId: someId }
 }
 
-/** Stores a merchant with an app. */
 export async function openMerchant(
   storage: Storage,
 ): Promise<{ readonly merchant: Merchant; readonly app: App }> {

@@ -210,7 +210,8 @@ const moneyRules: Record<string, Rule> = {
         processorReference: null,
         reference: 'order 1',
       },
-      ...{ pendingAmount: 0n, voidedAmount: 1_000n },
+      pendingAmount: 0n,
+      voidedAmount: 1_000n,
     }
     await storage.transaction(tx => insertTransaction(tx, stored))
     const plain = someTransaction(merchant, 9_007_199_254_740_991n)
@@ -367,10 +368,7 @@ async function assertBooks(tx: Tx, merchantId: string, transactionId: string): P
   assert.deepEqual(await findLedgerProblems(tx, 10), [])
 }
 
-/**
- * The names of constraints, each with a statement that violates the constraint; `$1` is the id of a
- * transaction.
- */
+/** Constraints, each with a statement that violates it; `$1` is the id of a transaction. */
 const rejected: readonly (readonly [constraint: string, sql: string])[] = [
   ['transactions_buckets', 'UPDATE transactions SET captured_amount = 1 WHERE id = $1'],
   [

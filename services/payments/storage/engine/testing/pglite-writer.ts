@@ -1,10 +1,7 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { openPglite } from '../pglite.ts'
 
-/**
- * Commits rows to a database in the folder until the process is killed, and prints the number of each
- * committed row.
- */
+/** Commits rows until the process is killed, and prints the number of each committed row. */
 const [folder = ''] = process.argv.slice(2)
 const storage = await openPglite({ folder, clock: systemClock, random: Math.random })
 await storage.transaction(tx => tx.script('CREATE TABLE IF NOT EXISTS written (n int PRIMARY KEY)'))
