@@ -24,8 +24,7 @@ import {
 } from './query-messages.ts'
 
 /**
- * The time limit of an answer of the operator with the Lease, which waits for processes itself for some
- * seconds.
+ * How long this operator waits for an answer. The operator with the Lease waits some seconds for processes.
  */
 const deadlineMs = 10_000
 

@@ -289,8 +289,7 @@ function ownEnv(metricsPort: number): Readonly<Record<string, string>> {
     // The only writable folder of a pod. Its content need not be kept.
     STATE_DIR: '/tmp/tollway',
     PROVISION_HOST: '0.0.0.0',
-    // The pod accepts calls until callers, which resolve its name every few seconds, have noticed that it
-    // ends.
+    // After SIGTERM a pod accepts calls for this time: callers resolve its name only every few seconds.
     DRAIN_DELAY: '10s',
     ...(Object.fromEntries(files) as Record<string, string>),
   }
