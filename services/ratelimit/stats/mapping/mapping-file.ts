@@ -27,13 +27,17 @@ export function parseMappingFile(
   const read = parseYamlDocument(text)
   if ('error' in read) findings.problem(name, '', read.error)
   const document = 'error' in read ? null : read.document
-  const file = readFields({ findings, source: name, path: '', value: document }, ['defaults', 'mappings'])
-  const defaults = readDefaults(file.below('defaults'))
-  const mappings = file.list('mappings', maxMappings, item => {
-    const fields = readFields(item, mappingKeys)
-    // An item that is not a map has been reported. It must not cause further problems for missing fields.
-    return isMap(item.value) ? [readMapping(fields, defaults)] : []
-  })
+  const file = new YamlField(findings, name, '', document)
+  file.checkKeys(['defaults', 'mappings'])
+  const defaults = readDefaults(file.at('defaults'))
+  const mappings = file
+    .at('mappings')
+    .items(maxMappings)
+    .flatMap(item => {
+      item.checkKeys(mappingKeys)
+      // An item that is not a map has been reported. It must not cause further problems for missing fields.
+      return isMap(item.value) ? [readMapping(item, defaults)] : []
+    })
   const { problems, warnings } = findings
   if (problems.length > 0) return { problems }
   const globs = mappings.filter(({ glob }) => glob)
@@ -73,35 +77,35 @@ const mappingKeys = [
   ...timerKeys,
 ]
 
-function readDefaults(section: YamlField): Defaults {
-  const fields = readFields(section, defaultsKeys)
-  fields.warnUnless('ttl', ['0', '0s'], 'series are never removed')
-  fields.warnUnless('glob_disable_ordering', ['false'], 'globs are tried in order')
+function readDefaults(fields: YamlField): Defaults {
+  fields.checkKeys(defaultsKeys)
+  fields.at('ttl').warnUnless(['0', '0s'], 'series are never removed')
+  fields.at('glob_disable_ordering').warnUnless(['false'], 'globs are tried in order')
   return {
-    matchType: fields.word('match_type', matchTypes) ?? 'glob',
+    matchType: fields.at('match_type').word(matchTypes) ?? 'glob',
     buckets: readBuckets(fields) ?? defaultBuckets,
   }
 }
 
 function readMapping(
-  fields: Fields,
+  fields: YamlField,
   defaults: Defaults,
 ): { readonly mapping: Mapping; readonly glob: boolean } {
-  const drop = fields.word('action', ['map', 'drop']) === 'drop'
-  const matchType = fields.word('match_type', matchTypes) ?? defaults.matchType
-  const kind = fields.word('match_metric_type', ['counter', 'gauge', 'observer', 'timer'])
-  fields.warnUnless('ttl', ['0', '0s'], 'series are never removed')
-  fields.warnUnless('honor_labels', ['false'], 'the labels of a mapping win over EXTRA_TAGS')
-  const { pattern, groups } = readMatch(fields, matchType)
+  const drop = fields.at('action').word(['map', 'drop']) === 'drop'
+  const matchType = fields.at('match_type').word(matchTypes) ?? defaults.matchType
+  const kind = fields.at('match_metric_type').word(['counter', 'gauge', 'observer', 'timer'])
+  fields.at('ttl').warnUnless(['0', '0s'], 'series are never removed')
+  fields.at('honor_labels').warnUnless(['false'], 'the labels of a mapping win over EXTRA_TAGS')
+  const { pattern, groups } = readMatch(fields.at('match'), matchType)
   const mapping: Mapping = {
     pattern,
     ...(kind !== undefined && { kind: metricKind(kind) }),
     drop,
     name: readName(fields, drop, groups),
     labels: readLabels(fields, groups),
-    help: fields.text('help'),
+    help: fields.at('help').text(),
     buckets: readBuckets(fields) ?? defaults.buckets,
-    scale: fields.number('scale') ?? 1,
+    scale: fields.at('scale').number() ?? 1,
   }
   return { mapping, glob: matchType === 'glob' }
 }
@@ -111,20 +115,19 @@ function metricKind(word: 'counter' | 'gauge' | 'observer' | 'timer'): MetricKin
 }
 
 function readMatch(
-  fields: Fields,
+  field: YamlField,
   matchType: MatchType,
 ): { readonly pattern: RegExp; readonly groups: number } {
-  const text = fields.text('match')
+  const text = field.text()
   const nothing = { pattern: /(?!)/, groups: 0 }
   if (text === '') {
-    fields.problem('match', 'is missing', 'a glob or a regular expression')
+    field.problem('is missing', 'a glob or a regular expression')
     return nothing
   }
   if (matchType === 'regex') {
     const compiled = compilePattern(text)
     if ('pattern' in compiled) return compiled
-    fields.problem(
-      'match',
+    field.problem(
       `'${text}': ${compiled.error}`,
       'a regular expression without look-ahead and back-references',
     )
@@ -136,178 +139,173 @@ function readMatch(
     parts.some(part => part === '' || (part !== '*' && part.includes('*')))
   ) {
     const allowed = `parts between dots, each a text or *; at most ${maxPatternCharacters} characters`
-    fields.problem('match', `'${text}' is not a glob`, allowed)
+    field.problem(`'${text}' is not a glob`, allowed)
     return nothing
   }
   return { pattern: globPattern(text), groups: parts.filter(part => part === '*').length }
 }
 
-function readName(fields: Fields, drop: boolean, groups: number): string {
-  const name = fields.text('name')
+function readName(fields: YamlField, drop: boolean, groups: number): string {
+  const field = fields.at('name')
+  const name = field.text()
   if (drop) return name
   if (!/^(?:[a-zA-Z_]|\$\{?\d+\}?)(?:[a-zA-Z0-9_]|\$\{?\d+\}?)*$/.test(name)) {
-    fields.problem(
-      'name',
-      `'${name}' is not the name of a metric`,
-      'letters, digits and _, no digit first, and $1, $2, …',
-    )
+    const allowed = 'letters, digits and _, no digit first, and $1, $2, …'
+    field.problem(`'${name}' is not the name of a metric`, allowed)
   }
-  checkReferences(fields, 'name', name, groups)
+  checkReferences(field, name, groups)
   return name
 }
 
-function readLabels(fields: Fields, groups: number): ReadonlyMap<string, string> {
-  const labels = fields.texts('labels')
-  if (labels.size > maxLabels) fields.problem('labels', `has ${labels.size} labels`, `at most ${maxLabels}`)
+function readLabels(fields: YamlField, groups: number): ReadonlyMap<string, string> {
+  const labels = fields.at('labels').texts()
+  if (labels.size > maxLabels)
+    fields.at('labels').problem(`has ${labels.size} labels`, `at most ${maxLabels}`)
   for (const [label, template] of labels) {
-    const field = `labels.${label}`
+    const field = fields.at(`labels.${label}`)
     if (!/^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/.test(label) || label === 'le') {
       const allowed = 'letters, digits and _, no digit and no __ first, and not le'
-      fields.problem(field, `'${label}' is not the name of a label`, allowed)
+      field.problem(`'${label}' is not the name of a label`, allowed)
     }
-    checkReferences(fields, field, template, groups)
+    checkReferences(field, template, groups)
   }
   return labels
 }
 
-function checkReferences(fields: Fields, field: string, template: string, groups: number): void {
+function checkReferences(field: YamlField, template: string, groups: number): void {
   for (const [reference, braced, bare] of template.matchAll(/\$(?:\{(\d+)\}|(\d+))/g)) {
     if (Number(braced ?? bare) <= groups) continue
-    fields.warn(field, `${reference} is always empty: the match has no such group`, `$1 to $${groups}`)
+    field.warn(`${reference} is always empty: the match has no such group`, `$1 to $${groups}`)
   }
 }
 
-function readBuckets(fields: Fields): readonly number[] | undefined {
-  fields.word('observer_type', ['histogram'])
-  fields.word('timer_type', ['histogram'])
-  for (const field of ['quantiles', 'summary_options']) {
-    if (fields.has(field)) fields.problem(field, 'summaries are not supported', 'a histogram with buckets')
+function readBuckets(fields: YamlField): readonly number[] | undefined {
+  fields.at('observer_type').word(['histogram'])
+  fields.at('timer_type').word(['histogram'])
+  for (const field of [fields.at('quantiles'), fields.at('summary_options')]) {
+    if (field.value !== null) field.problem('summaries are not supported', 'a histogram with buckets')
   }
-  const options = readFields(fields.below('histogram_options'), ['buckets'])
+  const options = fields.at('histogram_options')
+  options.checkKeys(['buckets'])
   return readBounds(fields) ?? readBounds(options)
 }
 
-function readBounds(fields: Fields): readonly number[] | undefined {
-  const bounds = fields.numbers('buckets')
+function readBounds(fields: YamlField): readonly number[] | undefined {
+  const bounds = fields.at('buckets').numbers()
   if (bounds === undefined || bounds.length === 0) return undefined
   const ascending = bounds.every((bound, index) => index === 0 || bound > (bounds[index - 1] ?? bound))
   if (ascending && bounds.length <= maxBuckets) return bounds
-  fields.problem('buckets', `[${bounds.join(', ')}]`, `ascending numbers, at most ${maxBuckets}`)
+  fields.at('buckets').problem(`[${bounds.join(', ')}]`, `ascending numbers, at most ${maxBuckets}`)
   return undefined
 }
 
-interface YamlField {
-  readonly findings: Findings
-  readonly source: string
-  readonly path: string
+/**
+ * A value of a file. A missing value is null, and an invalid one is reported and then treated as missing. Null
+ * is an empty map, list or text.
+ */
+class YamlField {
+  readonly #findings: Findings
+  readonly #source: string
+  readonly #path: string
   readonly value: YamlValue
-}
+  #map: YamlMap | undefined
 
-/** The fields of one map. A missing or invalid field is treated as left out; an invalid one is reported. */
-interface Fields {
-  has(field: string): boolean
-  /** Returns a text, or a number or a boolean as it is written. Empty if the field is left out. */
-  text(field: string): string
-  number(field: string): number | undefined
-  numbers(field: string): readonly number[] | undefined
-  word<const Word extends string>(field: string, words: readonly Word[]): Word | undefined
-  /** Returns a map of texts; empty if the field is left out. */
-  texts(field: string): ReadonlyMap<string, string>
-  below(field: string): YamlField
-  /** Returns what `read` returns for the items of a list. More than `max` items are a problem. */
-  list<T>(field: string, max: number, read: (item: YamlField) => readonly T[]): readonly T[]
-  problem(field: string, message: string, allowed: string): void
-  warn(field: string, message: string, allowed: string): void
-  /** Warns that a field has no effect, unless it is left out or has one of these values. */
-  warnUnless(field: string, written: readonly string[], message: string): void
-}
-
-/** Reads a map and reports unknown keys. Null is an empty map. */
-function readFields(found: YamlField, known: readonly string[]): Fields {
-  const map = readMap(found)
-  for (const key of map.keys()) {
-    if (typeof key === 'string' && known.includes(key)) continue
-    problemAt(below(found, map, formatValue(key)), 'unknown key', `one of ${known.join(', ')}`)
+  /** @param source the name of the file in problems */
+  constructor(findings: Findings, source: string, path: string, value: YamlValue) {
+    this.#findings = findings
+    this.#source = source
+    this.#path = path
+    this.value = value
   }
-  const at = (field: string) => below(found, map, field)
-  const readTextAt = (field: string) => readText(at(field)) ?? ''
-  return {
-    has: field => at(field).value !== null,
-    text: readTextAt,
-    number: field => readNumber(at(field)),
-    numbers: field => readNumbers(at(field)),
-    word(field, words) {
-      const text = readTextAt(field)
-      const word = words.find(each => each === text)
-      if (word === undefined && text !== '') {
-        problemAt(at(field), `'${text}' is not supported`, words.join(', '))
-      }
-      return word
-    },
-    texts(field) {
-      const texts = readMap(at(field))
-      const items = [...texts.keys()].map(formatValue)
-      return new Map(items.map(key => [key, readText(below(at(field), texts, key)) ?? '']))
-    },
-    below: at,
-    list: (field, max, read) => readItems(at(field), max).flatMap(read),
-    problem: (field, message, allowed) => problemAt(at(field), message, allowed),
-    warn: (field, message, allowed) => warnAt(at(field), message, allowed),
-    warnUnless(field, written, message) {
-      const text = readTextAt(field)
-      if (text === '' || written.includes(text)) return
-      warnAt(at(field), `has no effect: ${message}`, written.join(', '))
-    },
+
+  /** Reports keys of the map that are not known. */
+  checkKeys(known: readonly string[]): void {
+    for (const key of this.#readMap().keys()) {
+      if (typeof key === 'string' && known.includes(key)) continue
+      this.at(formatValue(key)).problem('unknown key', `one of ${known.join(', ')}`)
+    }
   }
-}
 
-function below(found: YamlField, map: YamlMap, field: string): YamlField {
-  return { ...found, path: joinPath(found.path, field), value: map.get(field) ?? null }
-}
+  /** Returns the value of a key of the map. */
+  at(key: string): YamlField {
+    return this.#child(joinPath(this.#path, key), this.#readMap().get(key) ?? null)
+  }
 
-function problemAt({ findings, source, path }: YamlField, message: string, allowed: string): void {
-  findings.problem(source, path, message, allowed)
-}
+  /** Returns a text, or a number or a boolean as it is written. */
+  text(): string {
+    const { value } = this
+    if (value === null || typeof value === 'string') return value ?? ''
+    if (!isMap(value) && !isList(value)) return value.text
+    this.#reject('a text')
+    return ''
+  }
 
-function warnAt({ findings, source, path }: YamlField, message: string, allowed: string): void {
-  findings.warn(source, path, message, allowed)
-}
+  word<const Word extends string>(words: readonly Word[]): Word | undefined {
+    const text = this.text()
+    const word = words.find(each => each === text)
+    if (word === undefined && text !== '') this.problem(`'${text}' is not supported`, words.join(', '))
+    return word
+  }
 
-function reject(found: YamlField, allowed: string): undefined {
-  problemAt(found, `cannot be ${formatValue(found.value)}`, allowed)
-  return undefined
-}
+  number(): number | undefined {
+    const number = toNumber(this.value)
+    if (this.value !== null && number === undefined) this.#reject('a number')
+    return number
+  }
 
-function readMap(found: YamlField): YamlMap {
-  if (isMap(found.value)) return found.value
-  if (found.value !== null) reject(found, 'a map')
-  return new Map()
-}
+  numbers(): readonly number[] | undefined {
+    const { value } = this
+    if (value === null) return undefined
+    const numbers = isList(value) ? value.map(toNumber) : [undefined]
+    if (numbers.every(number => number !== undefined)) return numbers
+    this.#reject('a list of numbers')
+    return undefined
+  }
 
-function readText(found: YamlField): string | undefined {
-  const { value } = found
-  if (value === null || typeof value === 'string') return value ?? undefined
-  return isMap(value) || isList(value) ? reject(found, 'a text') : value.text
-}
+  /** Returns a map of texts. */
+  texts(): ReadonlyMap<string, string> {
+    const keys = [...this.#readMap().keys()].map(formatValue)
+    return new Map(keys.map(key => [key, this.at(key).text()]))
+  }
 
-function readNumber(found: YamlField): number | undefined {
-  if (found.value === null) return undefined
-  return toNumber(found.value) ?? reject(found, 'a number')
-}
+  /** Returns the items of a list. More than `max` items are a problem. */
+  items(max: number): readonly YamlField[] {
+    const { value } = this
+    if (value !== null && !isList(value)) this.#reject('a list of maps')
+    const items = value !== null && isList(value) ? value : []
+    if (items.length > max) this.problem(`has ${items.length} items`, `at most ${max}`)
+    return items.slice(0, max).map((item, index) => this.#child(`${this.#path}[${index}]`, item))
+  }
 
-function readNumbers(found: YamlField): readonly number[] | undefined {
-  const { value } = found
-  if (value === null) return undefined
-  const numbers = isList(value) ? value.map(toNumber) : [undefined]
-  return numbers.every(number => number !== undefined) ? numbers : reject(found, 'a list of numbers')
-}
+  problem(message: string, allowed: string): void {
+    this.#findings.problem(this.#source, this.#path, message, allowed)
+  }
 
-function readItems(found: YamlField, max: number): readonly YamlField[] {
-  const { path, value } = found
-  if (value !== null && !isList(value)) reject(found, 'a list of maps')
-  const items = value !== null && isList(value) ? value : []
-  if (items.length > max) problemAt(found, `has ${items.length} items`, `at most ${max}`)
-  return items.slice(0, max).map((item, index) => ({ ...found, path: `${path}[${index}]`, value: item }))
+  warn(message: string, allowed: string): void {
+    this.#findings.warn(this.#source, this.#path, message, allowed)
+  }
+
+  /** Warns that the field has no effect, unless it is left out or has one of these values. */
+  warnUnless(written: readonly string[], message: string): void {
+    const text = this.text()
+    if (text !== '' && !written.includes(text)) this.warn(`has no effect: ${message}`, written.join(', '))
+  }
+
+  #child(path: string, value: YamlValue): YamlField {
+    return new YamlField(this.#findings, this.#source, path, value)
+  }
+
+  #readMap(): YamlMap {
+    if (this.#map === undefined) {
+      this.#map = isMap(this.value) ? this.value : new Map()
+      if (!isMap(this.value) && this.value !== null) this.#reject('a map')
+    }
+    return this.#map
+  }
+
+  #reject(allowed: string): void {
+    this.problem(`cannot be ${formatValue(this.value)}`, allowed)
+  }
 }
 
 function toNumber(value: YamlValue): number | undefined {
