@@ -9,7 +9,7 @@ import { missingProgram } from '../../test/support/require-server.ts'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
 import { waitFor } from '../../test/support/wait-for.ts'
 import { unreadStats } from './counters/backend-stats.ts'
-import { hit } from './counters/redis/testing/open-redis-counters.ts'
+import { hit } from './counters/testing/open-redis-counters.ts'
 import { openBackend } from './open-backend.ts'
 import { type Settings, settings as settingsOfService } from './settings.ts'
 

@@ -37,11 +37,11 @@ async function add(counters: MemoryCounters, key: string, expirySeconds: number,
   return value
 }
 
-test('it starts healthy', () => {
+test('counters in memory start healthy', () => {
   assert.equal(openMemory().counters.healthy, true)
 })
 
-test('it returns values, not a promise', () => {
+test('counters in memory return values, not a promise', () => {
   const { counters } = openMemory()
   assert.deepEqual(counters.add([hit('a', 2, 60)]), [2])
   assert.deepEqual(counters.add([]), [])
@@ -129,7 +129,7 @@ test('memory is bounded for any number of distinct keys', async () => {
   assert.ok(counters.size <= 1_000, `${counters.size} counters are held`)
 })
 
-test('it counts like a map of sums with expiry, and never exceeds the limit', async () => {
+test('counters are a map of sums with expiry, which never exceeds its limit', async () => {
   const step = fc.record({
     key: fc.constantFrom('a', 'b', 'c', 'd', 'e'),
     hits: fc.nat(3),

@@ -19,7 +19,7 @@ const request: DecisionRequest = {
   hitsAddend: 2,
 }
 
-test('it describes the request', () => {
+test('metadata describes the request', () => {
   assert.deepEqual(buildDynamicMetadata(request, []), {
     domain: 'd',
     descriptors: [

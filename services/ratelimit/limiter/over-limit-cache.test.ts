@@ -16,7 +16,7 @@ test('a key is over until its window ends', () => {
   assert.deepEqual([lookupCount, hitCount, missCount, expiredCount, entryCount], [4, 1, 3, 1, 0])
 })
 
-test('it never exceeds its bytes, and keys in use stay', () => {
+test('a cache never exceeds its bytes, and keys in use stay', () => {
   const cache = new OverLimitCache(2 * halfMebibyte)
   cache.add('in use', 100, 1)
   for (let index = 0; index < 100_000; index++) {
@@ -48,7 +48,7 @@ test('a key that is too long is not cached', () => {
   assert.equal(cache.counts.entryCount, 0)
 })
 
-test('it never reports a key that was not added, in any order of operations', () => {
+test('a key that was not added is never reported, in any order of operations', () => {
   const step = fc.record({ key: fc.nat(5), at: fc.nat(20), add: fc.boolean() })
   fc.assert(
     fc.property(fc.array(step), steps => {

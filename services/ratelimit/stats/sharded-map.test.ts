@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ShardedMap } from './stats.ts'
 
-test('it is a map for any keys', () => {
+test('a sharded map is a map for any keys', () => {
   const keys = fc.array(fc.tuple(fc.string({ unit: 'binary', maxLength: 6 }), fc.nat()))
   fc.assert(
     fc.property(keys, fc.string(), (entries, other) => {

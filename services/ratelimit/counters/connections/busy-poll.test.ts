@@ -48,7 +48,7 @@ function assertNear(found: number, expected: number): void {
   assert.ok(Math.abs(found - expected) < 0.02, `${found} instead of ${expected}`)
 }
 
-test('it polls until the answer arrives, and rests twice as long', () => {
+test('a poll lasts until the answer arrives, and the rest after it twice as long', () => {
   const loop = createLoop()
   loop.write()
   assertNear(loop.wait(0.1), 0.1)
@@ -116,7 +116,7 @@ test('requests that begin during a poll share it', () => {
   assert.equal(turns, 4)
 })
 
-test('it never polls when it is off', () => {
+test('a busy poll that is off never polls', () => {
   const begun: (() => void)[] = []
   const poll = createBusyPoll({
     mode: 'off',

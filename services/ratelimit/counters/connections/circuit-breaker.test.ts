@@ -12,7 +12,7 @@ import { MemcachedCounters } from '../memcached/memcached.ts'
 import { pickServer } from '../memcached/server-list.ts'
 import { PerSecondCounters } from '../per-second-backend.ts'
 import { createRedisCounters } from '../redis/redis.ts'
-import { hit } from '../redis/testing/open-redis-counters.ts'
+import { hit } from '../testing/open-redis-counters.ts'
 import { breakerSilenceMs, createBreakers } from './circuit-breaker.ts'
 
 const skip = missingProgram('redis-server')

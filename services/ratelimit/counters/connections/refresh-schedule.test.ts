@@ -35,7 +35,7 @@ test('refreshes never overlap, and a request during one causes another one', asy
   finish()
 })
 
-test('it refreshes often until settled, and stops when closed', async () => {
+test('a schedule refreshes often until settled, and stops when closed', async () => {
   let runs = 0
   const schedule = new RefreshSchedule({
     async refresh() {

@@ -22,7 +22,7 @@ function parse(...chunks: readonly (string | Buffer)[]): Outcome {
   return { replies, problem }
 }
 
-test('every kind of reply', () => {
+test('every kind of reply is parsed', () => {
   const table: readonly [string, MemcachedReply][] = [
     ['0\r\n', 0],
     ['17\r\n', 17],

@@ -7,6 +7,7 @@ import { missingProgram } from '../../../../test/support/require-server.ts'
 import { emptyingHits, type LimitCheck, type LimitOutcome } from '../admission/limit-check.ts'
 import { createMemoryAdmission } from '../admission/memory-admission.ts'
 import { createMemoryCounters } from '../memory.ts'
+import { openRedis, problemOf } from '../testing/open-redis-counters.ts'
 import {
   assertEqualsOracle,
   checkOf,
@@ -16,7 +17,6 @@ import {
   trace,
 } from '../testing/traces.ts'
 import type { RedisCounters } from './redis-setup.ts'
-import { openRedis, problemOf } from './testing/open-redis-counters.ts'
 
 /** The number of traces of each algorithm. `make soak` runs a million. */
 const traces = Number(process.env['TRACES'] ?? 2_500)

@@ -9,11 +9,11 @@ import type { RedisServer } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { countersContract } from '../testing/counters.contract.ts'
+import { hit, openRedis, problemOf, startLoad, type TestedOptions } from '../testing/open-redis-counters.ts'
 import { reservationsContract } from '../testing/reservations.contract.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCounters } from './redis-setup.ts'
 import { sendCommandOnce } from './resp/session.ts'
-import { hit, openRedis, problemOf, startLoad, type TestedOptions } from './testing/open-redis-counters.ts'
 
 const skip = missingProgram('redis-server')
 

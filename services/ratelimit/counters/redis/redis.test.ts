@@ -7,14 +7,14 @@ import { createStats } from '../../stats/stats.ts'
 import { sendSums } from '../batching/sum-equal-keys.ts'
 import { TouchedKeys } from '../batching/touched-keys.ts'
 import { maxCount } from '../counters.ts'
+import { connected } from '../testing/connect-to-redis.ts'
 import { countersContract } from '../testing/counters.contract.ts'
+import { hit, openRedis, problemOf, startLoad, type TestedOptions } from '../testing/open-redis-counters.ts'
 import { reservationsContract } from '../testing/reservations.contract.ts'
 import { stopWhenOverContract } from '../testing/stop-when-over.contract.ts'
 import { createRedisCounters } from './redis.ts'
 import type { RedisCounters } from './redis-setup.ts'
-import { connected } from './resp/testing/connect-to.ts'
 import { createIncrementSender } from './send-increments.ts'
-import { hit, openRedis, problemOf, startLoad, type TestedOptions } from './testing/open-redis-counters.ts'
 
 const skip = missingProgram('redis-server')
 

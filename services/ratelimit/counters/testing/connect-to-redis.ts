@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
 import { createBackoff } from '@tollway/chassis/backoff.ts'
-import { RespConnection, type RespConnectionOptions } from '../connection.ts'
-import type { RedisReply } from '../reply-parser.ts'
-import { RespWriter, requestHead } from '../request-writer.ts'
+import { RespConnection, type RespConnectionOptions } from '../redis/resp/connection.ts'
+import type { RedisReply } from '../redis/resp/reply-parser.ts'
+import { RespWriter, requestHead } from '../redis/resp/request-writer.ts'
 
 const patience = { interval: 5, timeout: 10_000 }
 

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import type { TestContext } from 'node:test'
-import { CountersError, type Hit, maxCount } from '../../counters.ts'
-import { createRedisCounters } from '../redis.ts'
-import type { RedisCounters, RedisCountersOptions } from '../redis-setup.ts'
+import { CountersError, type Hit, maxCount } from '../counters.ts'
+import { createRedisCounters } from '../redis/redis.ts'
+import type { RedisCounters, RedisCountersOptions } from '../redis/redis-setup.ts'
 
 /** Long enough for a busy machine: only the tests of the deadline itself use a short one. */
 const patientMs = 5_000

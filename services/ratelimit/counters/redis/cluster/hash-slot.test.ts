@@ -21,7 +21,7 @@ test('keys have the slots of Redis, with and without a hash tag', () => {
 })
 
 describe('slots', { skip: missingProgram('redis-server') }, () => {
-  test('are those of Redis for any key', async t => {
+  test('the slot of any key is that of Redis', async t => {
     const [busPort] = await freePorts(1)
     const redis: RedisServer = await startRedis(['--cluster-enabled', 'yes', '--cluster-port', `${busPort}`])
     t.after(() => redis.stop())

@@ -11,10 +11,6 @@ import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts
 import { waitFor } from '../../../../../test/support/wait-for.ts'
 import { createStats } from '../../../stats/stats.ts'
 import { countersContract } from '../../testing/counters.contract.ts'
-import { reservationsContract } from '../../testing/reservations.contract.ts'
-import { stopWhenOverContract } from '../../testing/stop-when-over.contract.ts'
-import { createRedisCounters } from '../redis.ts'
-import type { RedisCounters } from '../redis-setup.ts'
 import {
   hit,
   type Load,
@@ -22,7 +18,11 @@ import {
   problemOf,
   startLoad,
   type TestedOptions,
-} from '../testing/open-redis-counters.ts'
+} from '../../testing/open-redis-counters.ts'
+import { reservationsContract } from '../../testing/reservations.contract.ts'
+import { stopWhenOverContract } from '../../testing/stop-when-over.contract.ts'
+import { createRedisCounters } from '../redis.ts'
+import type { RedisCounters } from '../redis-setup.ts'
 import { findHashSlot } from './hash-slot.ts'
 
 const skip = missingProgram('redis-server')

@@ -11,7 +11,7 @@ const step = fc.oneof(
   fc.array(fc.record({ first: slot, last: slot, master: node }), { maxLength: 3 }),
 )
 
-test('it has the same owners as a plain list, and calls back when the masters change', () => {
+test('slots have the same owners as in a plain list, and a change of the masters calls back', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 20 }), steps => {
       let reported = ''

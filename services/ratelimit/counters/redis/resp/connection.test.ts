@@ -4,7 +4,7 @@ import { after, before, describe, type TestContext, test } from 'node:test'
 import { type RedisServer, startRedis } from '../../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../../test/support/wait-for.ts'
-import { ask, connected, connectTo, waitForProblem } from './testing/connect-to.ts'
+import { ask, connected, connectTo, waitForProblem } from '../../testing/connect-to-redis.ts'
 
 const skip = missingProgram('redis-server')
 

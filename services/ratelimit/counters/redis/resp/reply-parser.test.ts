@@ -31,7 +31,7 @@ function parse(
   return { replies, problem }
 }
 
-test('each kind of reply', () => {
+test('each kind of reply is parsed', () => {
   const table: readonly [string, readonly RedisReply[]][] = [
     [':0\r\n', [0]],
     [':-1\r\n:12\r\n', [-1, 12]],
@@ -138,7 +138,7 @@ test('replies are parsed as they were written, wherever they are cut', () => {
   )
 })
 
-test('it parses replies that arrive byte by byte', () => {
+test('replies that arrive byte by byte are parsed', () => {
   const text = ':12\r\n$5\r\nab\r\nc\r\n-ERR no\r\n*2\r\n+OK\r\n$-1\r\n:-9223372036854775808\r\n'
   const bytes = Buffer.from(text)
   const whole = parse(bytes)

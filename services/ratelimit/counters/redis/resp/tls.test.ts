@@ -5,7 +5,7 @@ import { freePorts } from '../../../../../test/support/free-ports.ts'
 import { type RedisServer, startRedis } from '../../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../../test/support/require-server.ts'
 import { temporaryFolder } from '../../../../../test/support/temporary-folder.ts'
-import { ask, connected, connectTo, waitForProblem } from './testing/connect-to.ts'
+import { ask, connected, connectTo, waitForProblem } from '../../testing/connect-to-redis.ts'
 
 const skip = missingProgram('redis-server') || missingProgram('openssl')
 
