@@ -30,6 +30,12 @@ export function fieldSchemas<T extends FieldTable>(
 
 function toSchema(field: RuleField): Schema {
   const { description } = field
+  const textOf = ({ maxLength, pattern }: { readonly maxLength: number; readonly pattern?: string }) => ({
+    type: 'string' as const,
+    minLength: 1,
+    maxLength,
+    ...(pattern !== undefined && { pattern }),
+  })
   switch (field.kind) {
     case 'flag':
       return { type: 'boolean', description }
@@ -38,7 +44,18 @@ function toSchema(field: RuleField): Schema {
     case 'choice':
       return { type: 'string', enum: field.words, description }
     case 'text':
-      return { type: 'string', minLength: 1, maxLength: field.maxLength, pattern: field.pattern, description }
+      return { ...textOf(field), description }
+    case 'texts': {
+      const items = { ...textOf(field), description: 'One of the texts.' }
+      return {
+        type: 'array',
+        minItems: 1,
+        maxItems: field.maxItems,
+        'x-kubernetes-list-type': 'atomic',
+        items,
+        description,
+      }
+    }
     case 'group': {
       const { fields } = field
       const properties = Object.entries(fields).map(([name, inner]) => [name, toSchema(inner)])

@@ -1,7 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
-import { ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
+import { matchFields, maxValueLength, ruleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import Type, { type Static } from 'typebox'
-import { describeFound } from './describe.ts'
 import { costlyRulesOfMember, problemIf, rulesOfMember, rulesOfRateLimit } from './limit-rules.ts'
 import {
   fieldSchemas,
@@ -11,6 +10,7 @@ import {
   rateLimitSchema,
   withRulesOfLevel,
 } from './limit-schema.ts'
+import { rulesOfMatch } from './match-rules.ts'
 import { feedColumns, type ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type DeepReadonly, type PolicyRule, type Schema, typed } from './schema.ts'
@@ -27,7 +27,7 @@ export const rateLimitConfigLimits = {
    */
   maxSiblings: 10_000,
   maxKeyLength: 256,
-  maxValueLength: 1024,
+  maxValueLength,
   maxMetadataFields: 64,
 } as const
 
@@ -55,19 +55,6 @@ type DescriptorFields = {
 }
 type WrittenFields = Static<ReturnType<typeof descriptorSchema>>
 
-const sharedByWildcard: PolicyRule = {
-  cel: {
-    rule: "!has(self.shareThreshold) || !self.shareThreshold || self.value.contains('*')",
-    message: 'shareThreshold needs a value with the wildcard *',
-  },
-  inPolicy: ["self.?shareThreshold.orValue(false) <= self.?value.orValue('').contains('*')"],
-  judge({ shareThreshold, value = '' }) {
-    const shares = shareThreshold === true && typeof value === 'string' && !value.includes('*')
-    const message = `true needs a value with the wildcard *, not ${describeFound(value)}`
-    return problemIf(shares, 'shareThreshold', message)
-  },
-}
-
 const oneKindOfLimits: PolicyRule = {
   cel: {
     rule: '!has(self.rateLimit) || !has(self.limits)',
@@ -82,7 +69,7 @@ const oneKindOfLimits: PolicyRule = {
     ),
 }
 
-const ownRules = [sharedByWildcard, oneKindOfLimits] as const
+const ownRules = [...rulesOfMatch, oneKindOfLimits] as const
 
 export interface DescriptorRule {
   /**
@@ -121,9 +108,11 @@ function descriptorSchema(level: number) {
           description:
             'The value of the request entry that this descriptor matches. Case-sensitive. A * matches ' +
             'any number of characters. If the value is empty or not set, every value matches, and each has a ' +
-            'separate counter. An exact value takes precedence over a wildcard, and a wildcard over no value.',
+            'separate counter. An exact value takes precedence over a wildcard, and a wildcard over no value. With ' +
+            'match, it is not compared with the request: it is the name of the rule.',
         }),
       ),
+      ...fieldSchemas(matchFields),
       rateLimit: Type.Optional(rateLimitSchema(level)),
       limits: Type.Optional(limitsSchema(level)),
       ...fieldSchemas(ruleFlags),

@@ -251,7 +251,7 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     [
       'a threshold that nothing shares',
       { key: 'b', value: 'c', shareThreshold: true },
-      new RegExp(`${where}: shareThreshold needs a value with the wildcard \\*`),
+      new RegExp(`${where}: shareThreshold needs match, or a value with the wildcard \\*`),
     ],
   ]
   for (const [name, descriptor, message] of below) {

@@ -37,6 +37,8 @@ function valueFor(field: RuleField): fc.Arbitrary<unknown> {
       return fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...field.words) }, fc.constant('Someday'))
     case 'text':
       return fc.constantFrom('UTC', 'Europe/Copenhagen', 'Asia/Tokyo', 'Nowhere')
+    case 'texts':
+      return fc.array(fc.constantFrom('a', 'b', '10.0.0.0/8', '::1'), { minLength: 1, maxLength: 2 })
     case 'group':
       return fc.record(fieldsOf(field.fields), {
         requiredKeys: Object.keys(field.fields).filter(name => 'required' in (field.fields[name] ?? {})),

@@ -1,5 +1,6 @@
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
+import { listNames, matchFields } from '@tollway/ratelimit/rules/fields.ts'
 import {
   type RateLimitDomain,
   type RateLimitPolicy,
@@ -232,7 +233,10 @@ function describeRule(rule: RateLimitRule): string {
   const { rateLimit, limits = rateLimit === undefined ? [] : [rateLimit] } = rule
   const shown = limits.length === 0 ? 'no limit' : limits.map(describePolicy).join(' and ')
   const modes = flags.filter(name => rule[name]).map(name => `, ${name}`)
-  return `${shown}${modes.join('')}`
+  const matching = listNames(matchFields).flatMap(name =>
+    rule[name] === undefined ? [] : [`, ${name}=${JSON.stringify(rule[name])}`],
+  )
+  return `${shown}${matching.join('')}${modes.join('')}`
 }
 
 const flags = ['shadowMode', 'quotaMode', 'shareThreshold', 'detailedMetric', 'valueToMetric'] as const

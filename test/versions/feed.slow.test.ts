@@ -16,6 +16,8 @@ const extensions: Readonly<Record<string, (text: string) => string>> = {
   atomic: text => text.replace('  descriptors:', '  allOrNothing: true\n  descriptors:'),
   costs: text => text.replace('unit: hour', 'unit: hour, countRejected: true'),
   hidden: text => text.replace('unit: hour', 'unit: hour, headers: false'),
+  matching: text => text.replace(/(- \{? *key: user)/, '$1, match: {regex: "[0-9a-f-]+"}'),
+  grouped: text => text.replace(/(- \{? *key: user)/, '$1, groupBy: {ipv6Prefix: 64}'),
 }
 const limits = (domain: string, count: number) => manifest(domain, domain, { user: `${count}/hour` })
 

@@ -148,6 +148,8 @@ test('a pod decodes the features that it lists', () => {
     ['allOrNothing', { rateLimit: policy() }, { allOrNothing: true }],
     ['headers', { rateLimit: policy({ headers: false }) }, {}],
     ['countRejected', { rateLimit: policy({ countRejected: true }) }, {}],
+    ['match', { match: { cidr: ['10.0.0.0/8', '::1'] } }, {}],
+    ['groupBy', { groupBy: { ipv4Prefix: 24, ipv6Prefix: 64 } }, {}],
   ]
   assert.deepEqual(
     cases.map(([feature]) => feature),
@@ -157,8 +159,9 @@ test('a pod decodes the features that it lists', () => {
   for (const [feature, fields, more] of cases) {
     const { bytes, features: needed } = encodeRateLimitDomain({ ...domain(rule(fields)), ...more })
     assert.deepEqual(needed, [feature])
-    const { rateLimit, limits } = fields
+    const { rateLimit, limits, ...others } = fields
     const received = rule({
+      ...others,
       ...(rateLimit && { rateLimit: upper(rateLimit) }),
       ...(limits && { limits: limits.map(upper) }),
     })
@@ -173,9 +176,11 @@ test('a pod rejects fields of later versions by their number, and names the mess
     return () => decodeDomain(bytes)
   }
   assert.throws(unknown([], 1003), /field 1003 of RateLimitConfig is unknown: it needs a newer version/)
-  assert.throws(unknown([3], 1004), /field 1004 of ratelimit\.config\.ratelimit\.v3\.RateLimitDescriptor is/)
+  assert.throws(unknown([3], 1006), /field 1006 of ratelimit\.config\.ratelimit\.v3\.RateLimitDescriptor is/)
   assert.throws(unknown([3, 4, 3], 1999), /field 1999 of .*RateLimitPolicy is unknown/)
   assert.throws(unknown([3, 3, 1002], 9), /field 9 of .*RateLimitCalendar is unknown/)
+  assert.throws(unknown([3, 1004], 9), /field 9 of .*RateLimitMatch is unknown/)
+  assert.throws(unknown([3, 1005], 9), /field 9 of .*RateLimitGroupBy is unknown/)
   assert.doesNotThrow(unknown([3, 3], 99))
   assert.doesNotThrow(unknown([], 99))
 })

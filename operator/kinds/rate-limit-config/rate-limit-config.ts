@@ -2,7 +2,7 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import { encodeDomain, showDomain } from '@tollway/ratelimit/config/domain-codec.ts'
-import { checkFields, hasRuleFlags, memberFields } from '@tollway/ratelimit/rules/fields.ts'
+import { checkFields, hasRuleFlags, matchFields, memberFields } from '@tollway/ratelimit/rules/fields.ts'
 import {
   findFeatures,
   isRequestsPerUnit,
@@ -111,7 +111,7 @@ function isRule(value: unknown): value is RateLimitRule {
   if (!isObject<RateLimitRule>(value)) return false
   const { key, value: wanted, rateLimit, limits, metadata, descriptors } = value
   if (typeof key !== 'string' || typeof wanted !== 'string') return false
-  if (!hasRuleFlags(value)) return false
+  if (!hasRuleFlags(value) || checkFields(matchFields, value).length > 0) return false
   if (metadata !== undefined && !isObject(metadata)) return false
   if (limits !== undefined && !isList(limits, isPolicy)) return false
   return (rateLimit === undefined || isPolicy(rateLimit)) && isList(descriptors, isRule)

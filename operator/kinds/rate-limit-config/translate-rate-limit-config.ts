@@ -5,7 +5,7 @@ import type {
   RateLimitConfigSpec,
 } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validate-rate-limit-config.ts'
-import { givenFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
+import { givenFields, matchFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import type { ResourceProblem, Translation } from '../kind-adapter.ts'
@@ -68,6 +68,7 @@ function toRule(descriptor: Descriptor): RateLimitRule {
   return {
     key: descriptor.key,
     value: descriptor.value ?? '',
+    ...givenFields(matchFields, descriptor),
     ...toRuleFlags(name => descriptor[name] ?? false),
     ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
     ...(limits && { limits: limits.map(toPolicy) }),

@@ -75,7 +75,7 @@ export function createConfiguration(options: ConfigurationOptions): Configuratio
   }
 
   function enforce(reading: Reading, changes: CompiledChanges): void {
-    const domains = openDomains(changes, rules?.domains, options.limitStats.attach)
+    const domains = openDomains(changes, rules?.domains, options.limitStats)
     rules = { domains }
     inForce = changes.parts
     fingerprints = new Map(listFingerprints(reading, changes.parts))
@@ -146,13 +146,13 @@ async function findObstacles(
 function openDomains(
   { parts, tables }: CompiledChanges,
   before: RuleSet<LimitStats>['domains'] | undefined,
-  attach: LimitStatsTable['attach'],
+  limitStats: LimitStatsTable,
 ): ReadonlyMap<string, Domain<LimitStats>> {
   const changed = new Map(tables.map(table => [table.domain, table]))
   const domains = new Map<string, Domain<LimitStats>>()
   for (const { domain } of parts) {
     const table = changed.get(domain)
-    const opened = domains.get(domain) ?? (table ? openDomain(table, attach) : before?.get(domain))
+    const opened = domains.get(domain) ?? (table ? openDomain(table, limitStats) : before?.get(domain))
     if (opened === undefined) throw new Error(`the domain '${domain}' was not compiled`)
     domains.set(domain, opened)
   }

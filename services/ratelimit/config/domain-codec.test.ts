@@ -26,6 +26,8 @@ function valuesOf(field: RuleField): readonly unknown[] {
       return field.words
     case 'text':
       return ['UTC']
+    case 'texts':
+      return [['a'], ['a', 'b']]
     case 'group': {
       const ends = (at: 0 | -1) =>
         Object.fromEntries(Object.entries(field.fields).map(([name, one]) => [name, valuesOf(one).at(at)]))

@@ -14,6 +14,7 @@ import {
   entriesOf,
   type FieldTable,
   isEffective,
+  matchFields,
   memberFields,
   type RuleField,
   type ValueOf,
@@ -71,9 +72,10 @@ export function decodeDomain(bytes: Uint8Array): RateLimitDomain {
 }
 
 function toDescriptor(rule: RateLimitRule): MessageInitShape<typeof RateLimitDescriptorSchema> {
-  const { rateLimit, limits, metadata, descriptors, ...rest } = rule
+  const { match: _, groupBy: __, rateLimit, limits, metadata, descriptors, ...rest } = rule
   return {
     ...rest,
+    ...encodeFields(matchFields, rule),
     ...(rateLimit && { rateLimit: toPolicy(rateLimit) }),
     ...(limits && { limits: limits.map(toPolicy) }),
     ...(metadata && { metadata: sortFields(metadata) }),
@@ -93,6 +95,7 @@ function fromDescriptor(message: DescriptorMessage): RateLimitRule {
     quotaMode: message.quotaMode,
     valueToMetric: message.valueToMetric,
     shareThreshold: message.shareThreshold,
+    ...((message.match || message.groupBy) && decodeFields(matchFields, message)),
     ...(message.rateLimit && { rateLimit: fromPolicy(message.rateLimit) }),
     ...(message.limits.length > 0 && { limits: message.limits.map(fromPolicy) }),
     ...(message.metadata && { metadata: message.metadata as JsonObject }),
@@ -153,7 +156,9 @@ type WireValue<F extends RuleField> = F extends { readonly kind: 'choice' }
   ? number
   : F extends { readonly kind: 'group'; readonly fields: infer Inner extends FieldTable }
     ? WireOf<Inner>
-    : ValueOf<F>
+    : F extends { readonly kind: 'texts' }
+      ? string[]
+      : ValueOf<F>
 
 type Values = Readonly<Record<string, unknown>>
 
@@ -196,6 +201,7 @@ function encodeValue(field: RuleField, value: unknown): unknown {
       return encodeFields(field.fields, value as Values as ValuesOf<typeof field.fields>)
     case 'count':
     case 'text':
+    case 'texts':
       return value
   }
 }
@@ -223,7 +229,9 @@ function decodeValue(name: string, field: RuleField, sent: unknown): unknown {
       throw new Error(`${name} ${sent} is unknown: it needs a newer version of this program`)
     }
     case 'text':
-      return sent
+      return sent === '' ? undefined : sent
+    case 'texts':
+      return (sent as readonly string[]).length === 0 ? undefined : sent
     case 'group':
       if (sent === undefined) return undefined
       rejectUnknown(sent as Message, 1)

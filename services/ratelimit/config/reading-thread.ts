@@ -24,6 +24,7 @@ parentPort?.postMessage({ problems, warnings, parts } satisfies ReadingResult)
 if (problems.length === 0) {
   for (const [domain, configs] of changed) {
     const table = compileDomain(domain, configs)
-    parentPort?.postMessage(table, [table.records.buffer, table.slots.buffer, table.texts.buffer] as never)
+    const { records, slots, patterns, texts } = table
+    parentPort?.postMessage(table, [records.buffer, slots.buffer, patterns.buffer, texts.buffer] as never)
   }
 }

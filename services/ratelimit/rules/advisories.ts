@@ -138,19 +138,22 @@ export function findConfusableKeys(
  * `b_` for the keys `a` and `a_b`.
  */
 function findConfusablePair(shorter: readonly Sibling[], longer: readonly Sibling[], rest: string) {
-  const open = shorter.find(({ descriptor }) => isOpen(descriptor.value) && canBegin(descriptor.value, rest))
+  const open = shorter.find(({ descriptor }) => isOpen(descriptor) && canBegin(descriptor, rest))
   const [first] = longer
   if (open !== undefined && first !== undefined) return { shorter: open, longer: first }
-  const openLonger = longer.find(({ descriptor }) => isOpen(descriptor.value))
-  const exact = shorter.find(({ descriptor }) => descriptor.value.startsWith(rest))
+  const openLonger = longer.find(({ descriptor }) => isOpen(descriptor))
+  const exact = shorter.find(
+    ({ descriptor: { value, match } }) => match === undefined && value.startsWith(rest),
+  )
   return exact && openLonger && { shorter: exact, longer: openLonger }
 }
 
-function isOpen(value: string): boolean {
-  return value === '' || value.includes('*')
+function isOpen({ value, match }: RateLimitRule): boolean {
+  return value === '' || value.includes('*') || match !== undefined
 }
 
-function canBegin(value: string, rest: string): boolean {
+function canBegin({ value, match }: RateLimitRule, rest: string): boolean {
+  if (match !== undefined) return true
   const literal = value.slice(0, Math.max(0, value.indexOf('*')))
   return literal.startsWith(rest) || rest.startsWith(literal)
 }

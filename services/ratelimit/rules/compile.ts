@@ -1,4 +1,4 @@
-import { compileDomain, type LimitOptions } from './compile-domain.ts'
+import { compileDomain, type RuleOptions } from './compile-domain.ts'
 import {
   type DomainTable,
   field,
@@ -10,9 +10,11 @@ import {
   ruleFlag,
   unitShift,
 } from './domain-table.ts'
+import type { MatchFields } from './fields.ts'
 import { createLimit, type Limit, type LimitSettings, toMemberSettings } from './limit.ts'
 import { type RateLimitDomain, toFinalKey } from './model.ts'
 import { sanitizeStatName } from './names.ts'
+import { compileRegex, type Regex } from './regex.ts'
 import { unitSeconds, units } from './units.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 
@@ -32,10 +34,19 @@ export interface Domain<S> {
   readonly known: (KnownRule<S> | undefined)[]
   /** The compiled wildcards, by the record of their rule. */
   readonly wildcards: Map<number, Wildcard>
+  /** The compiled regular expressions, by the record of their rule. */
+  readonly regexes: ReadonlyMap<number, Regex>
+  /** The counters of values that are no addresses, by the head of the networks that they are compared with. */
+  readonly notAddresses: Map<number, { value: number }>
   /**
    * Creates the statistics of a limit with this `statName`. Called once for each limit, at its first request.
    */
   attach(statName: string): S
+  /**
+   * Creates the counter of values that are no addresses, for all rules that have networks for a key of a level.
+   * Left out where such values are not counted.
+   */
+  attachNotAddress?(statNames: readonly string[]): { value: number }
 }
 
 /** A rule with a limit that a request has matched. */
@@ -83,13 +94,49 @@ export function compile<S>(
     if (parts.length > 1 && !mergeDomainConfigs) {
       throw new Error(`compile: two configurations of the domain '${domain}' were not rejected`)
     }
-    domains.set(domain, openDomain(compileDomain(domain, parts), attach))
+    domains.set(domain, openDomain(compileDomain(domain, parts), { attach }))
   }
   return { domains }
 }
 
-export function openDomain<S>(table: DomainTable, attach: (statName: string) => S): Domain<S> {
-  return { table, known: Array(recordCount(table)), wildcards: new Map(), attach }
+export function openDomain<S>(
+  table: DomainTable,
+  { attach, attachNotAddress }: Pick<Domain<S>, 'attach' | 'attachNotAddress'>,
+): Domain<S> {
+  return {
+    table,
+    known: Array(recordCount(table)),
+    wildcards: new Map(),
+    regexes: table.hasMatches ? compileRegexes(table) : noRegexes,
+    notAddresses: new Map(),
+    attach,
+    ...(attachNotAddress && { attachNotAddress }),
+  }
+}
+
+const noRegexes: ReadonlyMap<number, Regex> = new Map()
+
+function compileRegexes(table: DomainTable): ReadonlyMap<number, Regex> {
+  const regexes = new Map<number, Regex>()
+  for (let record = 0; record < recordCount(table); record++) {
+    if (!hasFlag(table, record, ruleFlag.matches)) continue
+    const regex = readMatchFields(table, record).match?.regex
+    if (regex !== undefined) regexes.set(record, compileRegex(regex))
+  }
+  return regexes
+}
+
+function readOptions(table: DomainTable, record: number): RuleOptions {
+  const options = readText(table, record, field.options)
+  return options === '' ? noOptions : JSON.parse(options)
+}
+
+const noOptions: RuleOptions = { replaces: [] }
+
+/** Returns how a rule matches values other than by its value, and which of them it counts together. */
+export function readMatchFields(table: DomainTable, record: number): MatchFields {
+  const { match, groupBy } = readOptions(table, record)
+  return { ...(match && { match }), ...(groupBy && { groupBy }) }
 }
 
 /**
@@ -130,8 +177,7 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
 function readSettings(table: DomainTable, record: number): LimitSettings {
   const flags = readWord(table, record, field.flags)
   const unit = units[flags >>> unitShift] ?? 'second'
-  const options = readText(table, record, field.options)
-  const { replaces, limits, ...rare }: LimitOptions = options === '' ? noOptions : JSON.parse(options)
+  const { replaces, limits, match: _, groupBy: __, ...rare } = readOptions(table, record)
   const metadata = readText(table, record, field.metadata)
   const fullKey = readFullKey(table, record)
   const rule = {
@@ -152,8 +198,6 @@ function readSettings(table: DomainTable, record: number): LimitSettings {
     ? rule
     : { ...rule, limits: limits.map((one, index) => toMemberSettings(rule, one, index)) }
 }
-
-const noOptions: LimitOptions = { replaces: [] }
 
 /** Returns `domain.key_value.key2_value2`, as configured. */
 export function readFullKey(table: DomainTable, record: number): string {
@@ -199,7 +243,8 @@ export function findWildcard({ table, wildcards }: Domain<unknown>, record: numb
 /** Yields the sibling rules of one level, in the configuration's order. */
 export function* listRulesOfLevel(table: DomainTable, level: number): Generator<number, undefined> {
   for (let record = 0; record < recordCount(table); record++) {
-    if (readWord(table, record, field.level) === level) yield record
+    if (readWord(table, record, field.level) !== level) continue
+    if (!hasFlag(table, record, ruleFlag.alias)) yield record
   }
   return undefined
 }

@@ -70,7 +70,7 @@ test('a table works the same after it was moved to another thread', () => {
   const buffers = [table.records.buffer, table.slots.buffer, table.texts.buffer] as ArrayBuffer[]
   const received = structuredClone(table, { transfer: buffers })
   assert.equal(table.records.length, 0)
-  const rules = { domains: new Map([['d', openDomain(received, name => name)]]) }
+  const rules = { domains: new Map([['d', openDomain(received, { attach: name => name })]]) }
   assert.deepEqual(
     [...listLimits(rules)],
     [
@@ -112,7 +112,7 @@ test('the statistics of a limit are created once, at its first request', () => {
     return name
   }
   const rules = {
-    domains: new Map([['d', openDomain(compileDomain('d', [parseConfig(everyField)]), attach)]]),
+    domains: new Map([['d', openDomain(compileDomain('d', [parseConfig(everyField)]), { attach })]]),
   }
   assert.deepEqual(attached, [])
   for (let time = 0; time < 2; time++) match(rules, 'd', [{ key: 'k', value: 'v' }])

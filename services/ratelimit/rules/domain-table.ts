@@ -7,21 +7,26 @@ import type { Feature } from './fields.ts'
 export interface DomainTable {
   readonly domain: string
   /**
-   * Records of `recordWords` words, in the order of the configuration. A record is either a rule or the head
-   * of a list of wildcard rules. A head has the negated number of its level.
+   * Records of `recordWords` words, in the order of the configuration. A record is a rule, an alias, or the
+   * head of a list of wildcard rules or of patterns. A head has the negated number of its level. An alias is
+   * one of the texts of a rule with `match.exact` or `match.oneOf`; all aliases are after all rules.
    */
   readonly records: Int32Array
   /**
    * A hash table with open addressing. A slot has two words: the first is a hash, the second is the number of
-   * a record plus 1, or 0 in a free slot.
+   * a record plus 1, or 0 in a free slot. Rules with `match` are not in it, because their value is a name.
    */
   readonly slots: Int32Array
+  /** Patterns of `patternWords` words: ranges for the networks, prefixes and suffixes of each key of a level. */
+  readonly patterns: Int32Array
   /**
    * UTF-16 code units. A text is stored as its length, in two units with the lower half first, followed by
    * its units. The empty text is at 0.
    */
   readonly texts: Uint16Array
   readonly hasWildcards: boolean
+  /** Whether any rule has `match`. */
+  readonly hasMatches: boolean
   /** Whether a request is counted for all of its descriptors, or for none of them if one rejects it. */
   readonly allOrNothing: boolean
   /**
@@ -43,7 +48,11 @@ export const field = {
   flags: 4,
   /** The record of the parent descriptor; `none` at the top. */
   parent: 5,
-  /** The next wildcard rule of the same list, or in a head the first one; `none` at the end. */
+  /**
+   * The next wildcard rule or regular expression of the same list, or in a head the first one; `none` at the
+   * end. In an alias, the rule. In a rule with `groupBy`, the prefix lengths: that of IPv4 in the lower byte,
+   * that of IPv6 in the next one.
+   */
   next: 6,
   requestsPerUnit: 7,
   name: 8,
@@ -53,6 +62,16 @@ export const field = {
   metadata: 10,
   hash: 11,
 } as const
+
+/**
+ * The position of each word in the head of a key with patterns, whose value is `headOfPatterns`. A kind begins
+ * in `patterns` at this index and ends where the following kind begins. The rules with regular expressions
+ * form a list, as wildcard rules do.
+ */
+export const headField = { cidr: 3, prefix: 5, next: 6, suffix: 7, end: 8 } as const
+
+/** Differs from the empty value of the heads of wildcard rules. */
+export const headOfPatterns = 'match'
 
 export const recordWords = 12
 export const none = -1
@@ -69,15 +88,21 @@ export const ruleFlag = {
   valueToMetric: 1 << 5,
   /** The rule or one above it has `value_to_metric`. */
   valueToMetricInPath: 1 << 6,
-  /** All values that match this wildcard rule share one counter. */
+  /** All values that match this rule, which is a wildcard or has `match`, share one counter. */
   shares: 1 << 7,
-  /** The rule or one above it has the flag `shares`. */
+  /** The rule or one above it has the flag `shares` or `groups`. */
   sharesInPath: 1 << 8,
   /**
    * All requests that match the rule have the same cache key. For a rule with any value, the last value in
    * the key differs.
    */
   literal: 1 << 9,
+  /** The rule has `match`. */
+  matches: 1 << 10,
+  /** The addresses of a network share one counter. */
+  groups: 1 << 11,
+  /** The record is an alias of the rule in `next`. */
+  alias: 1 << 12,
 } as const
 
 /** The index of the unit in `units` is stored in the flags from this bit on. */
@@ -116,7 +141,7 @@ export function readText(table: DomainTable, record: number, which: number): str
   return readTextAt(table, readWord(table, record, which))
 }
 
-function readLengthAt(texts: Uint16Array, offset: number): number {
+export function readLengthAt(texts: Uint16Array, offset: number): number {
   return (texts[offset] ?? 0) + (texts[offset + 1] ?? 0) * 0x10000
 }
 

@@ -1,5 +1,6 @@
-import { listRulesOfLevel, type RuleSet, readFullKey, readKeyAndValue } from './compile.ts'
+import { listRulesOfLevel, type RuleSet, readFullKey, readKeyAndValue, readMatchFields } from './compile.ts'
 import { type DomainTable, field, hasFlag, none, readWord, ruleFlag, topLevel } from './domain-table.ts'
+import { listNames, type MatchKind } from './fields.ts'
 import type { LimitSettings } from './limit.ts'
 import { createMatch, type DescriptorEntry, walk } from './match.ts'
 
@@ -18,7 +19,7 @@ export interface Explanation {
 }
 
 interface ExplainedEntry extends DescriptorEntry {
-  readonly how: 'exact' | 'wildcard' | 'any value' | 'stopped' | 'not reached'
+  readonly how: MatchKind | 'exact' | 'wildcard' | 'any value' | 'stopped' | 'not reached'
   /** The rule that matched, as configured: `checkout.user_alice`. */
   readonly rule?: string
   /** Why matching stopped here. */
@@ -41,7 +42,7 @@ export function explain(
   }
   const { table } = found
   const trail: number[] = []
-  const last = walk(found, entries, trail)
+  const last = walk(found, entries, { counts: false, trail })
   const explained = entries.map((entry, index): ExplainedEntry => {
     const rule = trail[index]
     if (rule !== undefined) {
@@ -71,6 +72,8 @@ function toNotReached(entry: DescriptorEntry): ExplainedEntry {
 }
 
 function describeMatch(table: DomainTable, rule: number, entry: DescriptorEntry): ExplainedEntry['how'] {
+  const { match } = readMatchFields(table, rule)
+  if (match !== undefined) return listNames(match)[0] ?? 'exact'
   const { key, value } = readKeyAndValue(table, rule)
   if (value !== '' && value === entry.value && key === entry.key) return 'exact'
   return key.includes('*') || value.includes('*') ? 'wildcard' : 'any value'

@@ -12,7 +12,7 @@ import { weekdays } from './calendar.ts'
  * A field, by the kind of its value. A field that is left out is absent in memory and in resources, and is 0,
  * false or an empty message on the wire. It has the same name on the wire, except for an inverted `Flag`.
  */
-export type RuleField = Flag | Count | Choice | Text | Group
+export type RuleField = Flag | Count | Choice | Text | Texts | Group
 
 interface Described {
   /** What the reference page and the schema of resources say about the field. */
@@ -44,8 +44,18 @@ interface Choice<Word extends string = string> extends Described {
 /** A text that is not empty. */
 interface Text extends Described {
   readonly kind: 'text'
+  /** In characters. */
   readonly maxLength: number
-  readonly pattern: string
+  readonly pattern?: string
+}
+
+/** A list of texts, none of which is empty. An empty list is the same as none. */
+interface Texts extends Described {
+  readonly kind: 'texts'
+  readonly maxItems: number
+  /** Of each text, in characters. */
+  readonly maxLength: number
+  readonly pattern?: string
 }
 
 /**
@@ -68,9 +78,11 @@ export type ValueOf<F extends RuleField> = F extends Flag
       ? Word
       : F extends Text
         ? string
-        : F extends Group
-          ? ValuesOf<F['fields']>
-          : never
+        : F extends Texts
+          ? readonly string[]
+          : F extends Group
+            ? ValuesOf<F['fields']>
+            : never
 
 type RequiredNames<T extends FieldTable> = {
   [Name in keyof T]: T[Name] extends { readonly required: true } ? Name : never
@@ -96,6 +108,8 @@ export const features = [
   'allOrNothing',
   'headers',
   'countRejected',
+  'match',
+  'groupBy',
 ] as const
 
 export type Feature = (typeof features)[number]
@@ -253,12 +267,98 @@ export const ruleFlags = {
     kind: 'flag',
     default: false,
     description:
-      'All values that match the wildcard share one counter, instead of one for each value. Requires a value ' +
-      'with a *.',
+      'All values that match the rule share one counter, instead of one for each value. Requires match, or a ' +
+      'value with a *.',
   },
 } as const satisfies Readonly<Record<string, Flag>>
 
+export const maxValueLength = 1024
+/** Less than the length of a value, since an API server estimates a high cost for regular expressions in CEL. */
+const maxRegexLength = 768
+/** The most texts in one list, and the most patterns of one kind on one key of a level. */
+export const maxPatterns = 10_000
+/** Texts of addresses have at most 45 characters, and a prefix length 4. */
+const maxNetworkLength = 49
+const maxPrefixIpv4 = 32
+const maxPrefixIpv6 = 128
+
+/** The fields of a rule that say which values it matches, and which of them have one counter together. */
+export const matchFields = {
+  match: {
+    kind: 'group',
+    feature: 'match',
+    description:
+      'Matches more than one value. Exactly one of the fields is set. With match, value is only the name of the rule, in ' +
+      'statistics and in lists. If several rules match, the order is: exact, oneOf, the longest cidr, the longest ' +
+      'prefix, the longest suffix, the first regex, the first value with a *, no value. Each value has a ' +
+      'separate counter, unless shareThreshold or groupBy is set.',
+    fields: {
+      exact: {
+        kind: 'text',
+        maxLength: maxValueLength,
+        description: 'This value. A * has no special meaning.',
+      },
+      oneOf: {
+        kind: 'texts',
+        maxItems: maxPatterns,
+        maxLength: maxValueLength,
+        description: 'Each of these values. If several rules list a value, the first rule matches.',
+      },
+      prefix: {
+        kind: 'text',
+        maxLength: maxValueLength,
+        description: 'All values that begin with this text.',
+      },
+      suffix: {
+        kind: 'text',
+        maxLength: maxValueLength,
+        description: 'All values that end with this text.',
+      },
+      cidr: {
+        kind: 'texts',
+        maxItems: maxPatterns,
+        maxLength: maxNetworkLength,
+        pattern: '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$',
+        description:
+          'All IPv4 and IPv6 addresses in these networks, such as 10.0.0.0/8 and 2001:db8::/32. An IPv4-mapped IPv6 ' +
+          'address is the IPv4 address. The statistic not_an_address counts values that are no addresses.',
+      },
+      regex: {
+        kind: 'text',
+        maxLength: maxRegexLength,
+        description:
+          'All values that this regular expression in the syntax of RE2 matches as a whole: begin and end with .* to find ' +
+          'a part. Case-sensitive, unless it begins with (?i).',
+      },
+    },
+  },
+  groupBy: {
+    kind: 'group',
+    feature: 'groupBy',
+    description:
+      'Counts the addresses of a network together. Requires match.cidr, or neither match nor value. A value that is no ' +
+      'address has a counter of its own.',
+    fields: {
+      ipv4Prefix: {
+        kind: 'count',
+        maximum: maxPrefixIpv4,
+        description: 'The prefix length of IPv4 networks, such as 24. The default is 32: each address.',
+      },
+      ipv6Prefix: {
+        kind: 'count',
+        maximum: maxPrefixIpv6,
+        description: 'The prefix length of IPv6 networks, such as 64. The default is 128: each address.',
+      },
+    },
+  },
+} as const satisfies Readonly<Record<string, RuleField & { readonly feature: Feature }>>
+
 export type LimitFields = ValuesOf<typeof limitFields>
+export type MatchFields = ValuesOf<typeof matchFields>
+/** How a rule matches values other than by `value`. */
+export type RuleMatch = NonNullable<MatchFields['match']>
+export type GroupBy = NonNullable<MatchFields['groupBy']>
+export type MatchKind = keyof RuleMatch
 export type MemberFields = ValuesOf<typeof memberFields>
 export type RuleFlags = Required<ValuesOf<typeof ruleFlags>>
 export type CalendarAnchors = NonNullable<LimitFields['calendar']>
@@ -378,9 +478,20 @@ function isAllowed(field: RuleField, value: unknown): boolean {
       return field.words.some(word => word === value)
     case 'text':
       return typeof value === 'string'
+    case 'texts':
+      return (
+        Array.isArray(value) &&
+        value.length <= field.maxItems &&
+        value.every(text => isText(text, field.maxLength))
+      )
     case 'group':
       return false
   }
+}
+
+function isText(value: unknown, maxLength: number): boolean {
+  if (typeof value !== 'string' || value === '') return false
+  return value.length <= maxLength || [...value].length <= maxLength
 }
 
 function describeAllowed(field: RuleField): string {
@@ -393,6 +504,8 @@ function describeAllowed(field: RuleField): string {
       return `one of ${field.words.join(', ')}`
     case 'text':
       return 'a text'
+    case 'texts':
+      return `a list of at most ${field.maxItems} texts of 1 to ${field.maxLength} characters`
     case 'group':
       return 'a map'
   }

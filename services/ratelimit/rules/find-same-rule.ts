@@ -1,4 +1,15 @@
-import { type DomainTable, field, findRecord, none, readText, readWord, topLevel } from './domain-table.ts'
+import {
+  type DomainTable,
+  field,
+  findRecord,
+  hasFlag,
+  none,
+  readText,
+  readWord,
+  recordCount,
+  ruleFlag,
+  topLevel,
+} from './domain-table.ts'
 
 /**
  * Returns a function that takes a record of `other`, which is another version of the domain, and returns the
@@ -6,6 +17,7 @@ import { type DomainTable, field, findRecord, none, readText, readWord, topLevel
  */
 export function createRuleFinder(table: DomainTable, other: DomainTable): (record: number) => number {
   const wildcardLists = new Map<number, ReadonlyMap<string, number>>()
+  const matches = indexMatches(table)
 
   function findWildcard(head: number, key: string, value: string): number {
     if (head === none) return none
@@ -15,7 +27,10 @@ export function createRuleFinder(table: DomainTable, other: DomainTable): (recor
   }
 
   function findInLevel(level: number, key: string, value: string): number {
+    const matching = matches.get(`${level} ${joinUniquely(key, value)}`)
+    if (matching !== undefined) return matching
     const exact = findRecord(table, level, key, value)
+    if (exact !== none && hasFlag(table, exact, ruleFlag.alias)) return none
     if (exact !== none || !(key.includes('*') || value.includes('*'))) return exact
     const inValue = findWildcard(findRecord(table, -level, key, ''), key, value)
     return inValue === none ? findWildcard(findRecord(table, -level, '', ''), key, value) : inValue
@@ -32,6 +47,18 @@ export function createRuleFinder(table: DomainTable, other: DomainTable): (recor
     }
     return found
   }
+}
+
+/** Returns the records of rules with `match`, which a search by key and value does not find. */
+function indexMatches(table: DomainTable): ReadonlyMap<string, number> {
+  const records = new Map<string, number>()
+  if (!table.hasMatches) return records
+  for (let rule = 0; rule < recordCount(table); rule++) {
+    if (!hasFlag(table, rule, ruleFlag.matches)) continue
+    const name = joinUniquely(readText(table, rule, field.key), readText(table, rule, field.value))
+    records.set(`${readWord(table, rule, field.level)} ${name}`, rule)
+  }
+  return records
 }
 
 /** Returns the records from the top-level rule down to this one. */

@@ -1,9 +1,11 @@
+import { parseAddress, toNetwork } from './address.ts'
 import {
   type Domain,
   findWildcard,
   type KnownRule,
   knownRule,
   type RuleSet,
+  readFullKey,
   readKeyAndValue,
 } from './compile.ts'
 import {
@@ -11,6 +13,8 @@ import {
   field,
   findRecord,
   hasFlag,
+  headField,
+  headOfPatterns,
   none,
   readWord,
   ruleFlag,
@@ -19,6 +23,8 @@ import {
 import type { Limit } from './limit.ts'
 import { toFinalKey } from './model.ts'
 import { sanitizeStatName } from './names.ts'
+import { findLongestPattern, readPatternRule } from './patterns.ts'
+import { matchesRegex } from './regex.ts'
 import { type Unit, unitSeconds } from './units.ts'
 import { matchesWildcard } from './wildcard.ts'
 
@@ -51,23 +57,33 @@ export function match<S>(
 ): Match<S> | undefined {
   const found = rules.domains.get(domain)
   if (found === undefined) return undefined
-  const record = walk(found, entries)
+  const record = walk(found, entries, { counts: attach !== undefined })
   if (record === none || !hasFlag(found.table, record, ruleFlag.hasLimit)) return undefined
   return createMatch(found, record, entries, attach)
 }
 
+interface WalkOptions {
+  /** Whether the entries are of a request that is counted, so that values that are no addresses count too. */
+  readonly counts: boolean
+  /** Gets each record that matches, even if a later entry has no rule. */
+  readonly trail?: number[]
+}
+
 /**
  * Follows the entries down the levels of the domain, one level for each entry. Returns the record of the last
- * entry's rule, or `none` if any entry has no rule. Appends each record that matches to `trail`, even if a
- * later entry has no rule.
+ * entry's rule, or `none` if any entry has no rule.
  */
-export function walk(domain: Domain<unknown>, entries: readonly DescriptorEntry[], trail?: number[]): number {
+export function walk(
+  domain: Domain<unknown>,
+  entries: readonly DescriptorEntry[],
+  { counts, trail }: WalkOptions,
+): number {
   const { table } = domain
   let level = topLevel
   let record = none
   for (const entry of entries) {
     if (level === 0) return none
-    record = findRule(domain, level, entry)
+    record = findRule(domain, level, entry, counts)
     if (record === none) return none
     trail?.push(record)
     level = readWord(table, record, field.below)
@@ -76,16 +92,72 @@ export function walk(domain: Domain<unknown>, entries: readonly DescriptorEntry[
 }
 
 /**
- * Returns the most specific rule of a level: the one with the exact value, else the first wildcard that
- * matches, else the one for any value.
+ * Returns the most specific rule of a level: the one with the exact value, else the best one with `match`, else
+ * the first wildcard that matches, else the one for any value.
  */
-function findRule(domain: Domain<unknown>, level: number, entry: DescriptorEntry): number {
+function findRule(domain: Domain<unknown>, level: number, entry: DescriptorEntry, counts: boolean): number {
   const { table } = domain
   const { key, value } = entry
   const exact = value === '' ? none : findRecord(table, level, key, value)
-  if (exact !== none) return exact
+  if (exact !== none)
+    return hasFlag(table, exact, ruleFlag.alias) ? readWord(table, exact, field.next) : exact
+  const matching = table.hasMatches ? findMatching(domain, level, entry, counts) : none
+  if (matching !== none) return matching
   const wildcard = table.hasWildcards ? findFirstWildcard(domain, level, entry) : none
   return wildcard === none ? findRecord(table, level, key, '') : wildcard
+}
+
+/**
+ * Returns the rule whose `match` has the longest network of the value, else the longest prefix, else the longest
+ * suffix, else the first regular expression.
+ */
+function findMatching(
+  domain: Domain<unknown>,
+  level: number,
+  { key, value }: DescriptorEntry,
+  counts: boolean,
+): number {
+  const { table, regexes } = domain
+  const head = findRecord(table, -level, key, headOfPatterns)
+  if (head === none) return none
+  const networks = readWord(table, head, headField.cidr)
+  const prefixes = readWord(table, head, headField.prefix)
+  const suffixes = readWord(table, head, headField.suffix)
+  const end = readWord(table, head, headField.end)
+  let found = none
+  if (networks < prefixes) {
+    const bits = parseAddress(value)
+    if (bits !== undefined) found = findLongestPattern(table, networks, prefixes, bits, false)
+    else if (counts) countNotAddress(domain, head)
+  }
+  if (found === none) found = findLongestPattern(table, prefixes, suffixes, value, false)
+  if (found === none) found = findLongestPattern(table, suffixes, end, value, true)
+  if (found !== none) return readPatternRule(table, found)
+  for (
+    let rule = readWord(table, head, field.next);
+    rule !== none;
+    rule = readWord(table, rule, field.next)
+  ) {
+    const regex = regexes.get(rule)
+    if (regex !== undefined && matchesRegex(regex, value)) return rule
+  }
+  return none
+}
+
+function countNotAddress(domain: Domain<unknown>, head: number): void {
+  let counter = domain.notAddresses.get(head)
+  if (counter === undefined) {
+    const { table } = domain
+    const rules = new Set<number>()
+    const end = readWord(table, head, headField.prefix)
+    for (let index = readWord(table, head, headField.cidr); index < end; index++) {
+      rules.add(readPatternRule(table, index))
+    }
+    const names = [...rules].map(rule => sanitizeStatName(readFullKey(table, rule)))
+    counter = domain.attachNotAddress?.(names) ?? { value: 0 }
+    domain.notAddresses.set(head, counter)
+  }
+  counter.value += 1
 }
 
 /**
@@ -208,10 +280,23 @@ function buildBaseKey(table: DomainTable, last: number, entries: readonly Descri
   }
   let tail = ''
   visitFromLast(table, last, entries, (entry, rule) => {
-    const value = hasFlag(table, rule, ruleFlag.shares) ? findPattern(table, rule, entry) : entry.value
-    tail = `${entry.key}_${value}_${tail}`
+    tail = `${entry.key}_${toCountedValue(table, rule, entry)}_${tail}`
   })
   return baseKey + tail
+}
+
+/** The flags of rules whose counters differ from the values of requests. */
+const countsTogether = ruleFlag.shares | ruleFlag.groups
+
+/**
+ * Returns what stands for the entry's value in a cache key: the value itself, its network with `groupBy`, or
+ * the rule if its values share a counter.
+ */
+function toCountedValue(table: DomainTable, record: number, entry: DescriptorEntry): string {
+  if (!hasFlag(table, record, countsTogether)) return entry.value
+  if (hasFlag(table, record, ruleFlag.shares)) return findPattern(table, record, entry)
+  const lengths = readWord(table, record, field.next)
+  return toNetwork(entry.value, lengths & 0xff, lengths >>> 8)
 }
 
 function visitFromLast(
@@ -235,11 +320,11 @@ function formatDetailed(_table: DomainTable, _record: number, { key, value }: De
 
 /**
  * Names a level for `detailed_metric` with a shared counter on the path: values that share a counter appear
- * as their pattern.
+ * as their pattern or network.
  */
 function formatShared(table: DomainTable, record: number, entry: DescriptorEntry): string {
-  if (!hasFlag(table, record, ruleFlag.shares)) return toFinalKey(entry)
-  return `${entry.key}_${findPattern(table, record, entry)}`
+  if (!hasFlag(table, record, countsTogether)) return toFinalKey(entry)
+  return `${entry.key}_${toCountedValue(table, record, entry)}`
 }
 
 /**
@@ -248,19 +333,23 @@ function formatShared(table: DomainTable, record: number, entry: DescriptorEntry
  * not.
  */
 function formatNamed(table: DomainTable, record: number, entry: DescriptorEntry): string {
-  const { key, value } = readKeyAndValue(table, record)
-  const isExact = value !== '' && value === entry.value && key === entry.key
-  const isNamed = hasFlag(table, record, ruleFlag.valueToMetric) && !hasFlag(table, record, ruleFlag.shares)
-  if (isExact || isNamed) return toFinalKey(entry)
+  const rule = readKeyAndValue(table, record)
+  const { key, value } = rule
+  const isNamed = hasFlag(table, record, ruleFlag.valueToMetric)
+  if (isNamed && hasFlag(table, record, ruleFlag.groups)) return formatShared(table, record, entry)
+  if (isNamed && !hasFlag(table, record, ruleFlag.shares)) return toFinalKey(entry)
+  if (hasFlag(table, record, ruleFlag.matches)) return toFinalKey(rule)
+  if (value !== '' && value === entry.value && key === entry.key) return toFinalKey(entry)
   const isWildcard = key.includes('*') || value.includes('*')
   return isWildcard ? `${entry.key}_${findPattern(table, record, entry)}` : entry.key
 }
 
 /**
- * Returns the pattern that stands for the entry's value: the composite key of the rule. If that begins with
- * the entry's key and `_`, they are left out.
+ * Returns the text that stands for the entry's value: `match:` and the name of a rule with `match`, otherwise
+ * the composite key of the rule. If that begins with the entry's key and `_`, they are left out.
  */
 function findPattern(table: DomainTable, record: number, entry: DescriptorEntry): string {
+  if (hasFlag(table, record, ruleFlag.matches)) return `match:${readKeyAndValue(table, record).value}`
   const spelling = toFinalKey(readKeyAndValue(table, record))
   return spelling.startsWith(`${entry.key}_`) ? spelling.slice(entry.key.length + 1) : spelling
 }

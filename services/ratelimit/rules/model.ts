@@ -5,6 +5,7 @@ import {
   isEffective,
   limitFields,
   listNames,
+  type MatchFields,
   type MemberFields,
   maxRequestsPerUnit,
   type RuleFlags,
@@ -29,10 +30,16 @@ export interface RateLimitDomain {
  */
 export const rateLimitTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig'
 
-/** A descriptor of the configuration, with the descriptors below it. `fields.ts` declares its flags. */
-export interface RateLimitRule extends RuleFlags {
+/**
+ * A descriptor of the configuration, with the descriptors below it. `fields.ts` declares its flags, and how it
+ * matches values.
+ */
+export interface RateLimitRule extends RuleFlags, MatchFields {
   readonly key: string
-  /** Empty for an entry that matches any value. May contain `*` anywhere. */
+  /**
+   * Empty for an entry that matches any value. May contain `*` anywhere. With `match`, the name of the rule,
+   * which may be empty.
+   */
   readonly value: string
   readonly rateLimit?: RateLimitPolicy
   /** Several limits instead of `rateLimit`: a request is counted in all of them or in none. */
@@ -113,7 +120,9 @@ export function findFeatures({
 const noFeatures: readonly Feature[] = []
 
 function addFeatures(rules: readonly RateLimitRule[], needed: Set<Feature>): void {
-  for (const { rateLimit, limits, descriptors } of rules) {
+  for (const { match, groupBy, rateLimit, limits, descriptors } of rules) {
+    if (match !== undefined) needed.add('match')
+    if (groupBy !== undefined) needed.add('groupBy')
     if (rateLimit !== undefined) addLimitFeatures(rateLimit, needed)
     if (limits !== undefined) {
       needed.add('limits')

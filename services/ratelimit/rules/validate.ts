@@ -10,8 +10,10 @@ import {
   toFinalKey,
 } from './model.ts'
 import { createFindings, type Findings, joinPath } from './problems.ts'
+import { maxRegexesOfDomain } from './regex.ts'
 import { parseUnit, units } from './units.ts'
 import { validateLimit, validateLimits } from './validate-limit.ts'
+import { validateMatch, validateMatches } from './validate-match.ts'
 
 /** Descriptors can be nested at most this many levels deep. No request has so many entries. */
 export const maxDescriptorDepth = 64
@@ -33,7 +35,7 @@ export function validateDomains(
   options: ValidateOptions,
 ): { readonly problems: readonly ConfigProblem[]; readonly warnings: readonly ConfigProblem[] } {
   const findings = createFindings()
-  const context: Context = { findings, names: fieldNames[options.spelling] }
+  const names = fieldNames[options.spelling]
   const domains = new Map<string, Sibling[][]>()
   for (const config of configs) {
     const { name, domain, descriptors } = config
@@ -49,7 +51,7 @@ export function validateDomains(
     }
   }
   for (const [domain, parts] of domains) {
-    for (const siblings of parts) checkSiblings(context, siblings, `${domain}.`, 1)
+    for (const siblings of parts) checkSiblings({ findings, names, regexes: 0 }, siblings, `${domain}.`, 1)
   }
   return { problems: findings.problems, warnings: findings.warnings }
 }
@@ -62,6 +64,8 @@ const fieldNames = {
 interface Context {
   readonly findings: Findings
   readonly names: (typeof fieldNames)[FieldSpelling]
+  /** The number of regular expressions in the domain so far. */
+  regexes: number
 }
 
 function toSiblings(source: string, descriptors: readonly RateLimitRule[], parentPath: string): Sibling[] {
@@ -86,7 +90,9 @@ function checkSiblings(
     if (first === undefined) seen.set(finalKey, sibling)
     else if (descriptor.key !== '') {
       const message = `duplicate descriptor composite key '${parentKey}${finalKey}'`
-      findings.problem(source, path, message, `once; it is also at ${first.source}, ${first.path}`)
+      const named =
+        (descriptor.match ?? first.descriptor.match) ? '; value is the name of a rule with match' : ''
+      findings.problem(source, path, message, `once; it is also at ${first.source}, ${first.path}${named}`)
     }
     checkDescriptor(context, sibling, finalKey)
     if (descriptor.descriptors.length === 0) continue
@@ -98,6 +104,10 @@ function checkSiblings(
     const children = toSiblings(source, descriptor.descriptors, path)
     checkSiblings(context, children, `${parentKey}${finalKey}.`, depth + 1)
   }
+  if (siblings.some(({ descriptor }) => descriptor.match !== undefined)) {
+    for (const { source, path, problems } of validateMatches(siblings))
+      report(findings, source, path, problems)
+  }
   for (const { shorter, longer } of findConfusableKeys(siblings)) {
     const keys = `'${longer.descriptor.key}' and '${shorter.descriptor.key}'`
     const message = `requests of the keys ${keys} can spell the same cache key, and then count together`
@@ -108,14 +118,22 @@ function checkSiblings(
 function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): void {
   const { findings, names } = context
   const { source, path, descriptor } = sibling
-  const { rateLimit, limits, shareThreshold } = descriptor
-  const unlikely = describeUnlikelyValue(descriptor.key, descriptor.value)
+  const { match, groupBy, rateLimit, limits, shareThreshold } = descriptor
+  if (match !== undefined || groupBy !== undefined) {
+    report(findings, source, path, validateMatch(descriptor))
+    context.regexes += match?.regex === undefined ? 0 : 1
+    if (match?.regex !== undefined && context.regexes === maxRegexesOfDomain + 1) {
+      const message = 'the domain has too many regular expressions'
+      findings.problem(source, joinPath(path, 'match.regex'), message, `at most ${maxRegexesOfDomain}`)
+    }
+  }
+  const unlikely = match === undefined ? describeUnlikelyValue(descriptor.key, descriptor.value) : undefined
   if (unlikely !== undefined) findings.warn(source, joinPath(path, 'value'), unlikely)
   if (rateLimit !== undefined) {
     checkRateLimit(context, source, joinPath(path, names.rateLimit), rateLimit)
   }
   if (limits !== undefined) checkLimits(context, sibling, limits)
-  if (shareThreshold && !finalKey.includes('*')) {
+  if (shareThreshold && match === undefined && !finalKey.includes('*')) {
     const rule = `share_threshold can only be used with wildcard values (containing '*')`
     const fieldPath = joinPath(path, names.shareThreshold)
     findings.problem(source, fieldPath, `${rule}, but found key '${finalKey}'`)

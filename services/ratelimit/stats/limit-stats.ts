@@ -1,5 +1,5 @@
 import { sanitizeStatName } from '../rules/names.ts'
-import type { Stats } from './stats.ts'
+import type { StatCounter, Stats } from './stats.ts'
 
 /** The counters of one rule, under `ratelimit.service.rate_limit.<name>.`. */
 export interface LimitStats {
@@ -67,6 +67,11 @@ export function createLimitStats(
   limits: Readonly<Record<keyof typeof defaultNameLimits, NameLimits>> = defaultNameLimits,
 ) {
   const countersOf = stats.family(prefix, suffixes, zeros)
+  const notAddresses = boundedTable(
+    limits.configured,
+    name => stats.follower(`${prefix}${name}.not_an_address`),
+    () => onOverflow('configured limits with networks'),
+  )
   return {
     /** The counters of a configured limit, such as `checkout.user.path_/pay`; always the same object. */
     attach: boundedTable(limits.configured, countersOf, () => onOverflow('configured limits')),
@@ -77,6 +82,15 @@ export function createLimitStats(
     attachRequested: boundedTable(limits.requested, countersOf, () =>
       onOverflow('limits that are named after requests'),
     ),
+    /**
+     * Returns a counter of values that are no addresses, which each of these limits has as `not_an_address`.
+     * One counter for all, so that counting does not take longer with more limits.
+     */
+    attachNotAddress(names: readonly string[]): StatCounter {
+      const counter: StatCounter = { value: 0 }
+      for (const name of names) notAddresses(name).follow(counter)
+      return counter
+    },
     /** Returns the counter of descriptors in requests for a domain without a configuration. */
     domainNotFound: boundedTable(
       limits.unknownDomains,

@@ -7,6 +7,8 @@ import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 export interface Stats {
   /** Created by the first call. */
   counter(name: string): StatCounter
+  /** Returns the counter with this name, which grows as the counter that it follows. */
+  follower(name: string): Pick<FollowingCounter, 'follow'>
   /**
    * Creates a family: the counters of many members, such as limits, each of which has the same fields. The
    * name of a counter consists of `prefix`, the name of the member, a dot, and the suffix of the field. The
@@ -74,6 +76,7 @@ export function createStats(): Stats {
   const histograms = createRegister(name => new NamedHistogram(name))
   return {
     counter: name => counters.get(name),
+    follower: name => counters.getFollower(name),
     family: (prefix, suffixes, zeros) => counters.openFamily(prefix, suffixes, zeros),
     gauge(name, read) {
       gauges.get(name).read = read
@@ -131,10 +134,16 @@ class Counters implements Iterable<NamedCounter> {
   }
 
   get(name: string): NamedCounter {
-    const found = this.#byName.get(name) ?? this.#findInFamilies(name)
-    if (found !== undefined) return found
-    const made = { name, value: 0 }
-    this.#byName.set(name, made)
+    return this.#byName.get(name) ?? this.#findInFamilies(name) ?? this.#add({ name, value: 0 })
+  }
+
+  getFollower(name: string): FollowingCounter {
+    const found = this.#byName.get(name)
+    return found instanceof FollowingCounter ? found : this.#add(new FollowingCounter(name))
+  }
+
+  #add<T extends NamedCounter>(made: T): T {
+    this.#byName.set(made.name, made)
     this.#positions.push(made)
     return made
   }
@@ -191,6 +200,30 @@ class MemberCounter implements NamedCounter {
   set value(value: number) {
     const { family, counts } = this.#member
     counts[family.fields[this.#index] ?? ''] = value
+  }
+}
+
+/** A counter of its own name that grows as another one. It keeps its value when it follows a new one. */
+class FollowingCounter implements NamedCounter {
+  readonly name: string
+  #followed: StatCounter = { value: 0 }
+  #ahead = 0
+
+  constructor(name: string) {
+    this.name = name
+  }
+
+  follow(counter: StatCounter): void {
+    this.#ahead = this.value - counter.value
+    this.#followed = counter
+  }
+
+  get value(): number {
+    return this.#followed.value + this.#ahead
+  }
+
+  set value(value: number) {
+    this.#ahead = value - this.#followed.value
   }
 }
 

@@ -117,7 +117,7 @@ type OpenRules = (
 /** Returns the active rules, with statistics that only the replay counts in. */
 const activeRules: OpenRules = async ({ domain }, { rules }, { limitStats }) => {
   const table = rules()?.domains.get(domain)?.table
-  return { domains: new Map(table === undefined ? [] : [[domain, openDomain(table, limitStats.attach)]]) }
+  return { domains: new Map(table === undefined ? [] : [[domain, openDomain(table, limitStats)]]) }
 }
 
 /** Reads the proposed configuration as one from the feed; a large one is read in a thread. */

@@ -110,6 +110,20 @@ export declare type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3
    * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitPolicy limits = 1003;
    */
   limits: RateLimitPolicy[];
+
+  /**
+   * How the descriptor matches values; value is then only its name. Feature match.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitMatch match = 1004;
+   */
+  match?: RateLimitMatch | undefined;
+
+  /**
+   * Addresses of a network count together. Feature groupBy.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitGroupBy group_by = 1005;
+   */
+  groupBy?: RateLimitGroupBy | undefined;
 };
 
 /**
@@ -117,6 +131,72 @@ export declare type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3
  * Use `create(RateLimitDescriptorSchema)` to create a new message.
  */
 export declare const RateLimitDescriptorSchema: GenMessage<RateLimitDescriptor>;
+
+/**
+ * Exactly one of the fields.
+ *
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitMatch
+ */
+export declare type RateLimitMatch = Message<"ratelimit.config.ratelimit.v3.RateLimitMatch"> & {
+  /**
+   * @generated from field: string exact = 1;
+   */
+  exact: string;
+
+  /**
+   * @generated from field: repeated string one_of = 2;
+   */
+  oneOf: string[];
+
+  /**
+   * @generated from field: string prefix = 3;
+   */
+  prefix: string;
+
+  /**
+   * @generated from field: string suffix = 4;
+   */
+  suffix: string;
+
+  /**
+   * @generated from field: repeated string cidr = 5;
+   */
+  cidr: string[];
+
+  /**
+   * @generated from field: string regex = 6;
+   */
+  regex: string;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitMatch.
+ * Use `create(RateLimitMatchSchema)` to create a new message.
+ */
+export declare const RateLimitMatchSchema: GenMessage<RateLimitMatch>;
+
+/**
+ * The prefix lengths of networks. 0 is each address.
+ *
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitGroupBy
+ */
+export declare type RateLimitGroupBy = Message<"ratelimit.config.ratelimit.v3.RateLimitGroupBy"> & {
+  /**
+   * @generated from field: uint32 ipv4_prefix = 1;
+   */
+  ipv4Prefix: number;
+
+  /**
+   * @generated from field: uint32 ipv6_prefix = 2;
+   */
+  ipv6Prefix: number;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitGroupBy.
+ * Use `create(RateLimitGroupBySchema)` to create a new message.
+ */
+export declare const RateLimitGroupBySchema: GenMessage<RateLimitGroupBy>;
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitPolicy
