@@ -212,7 +212,7 @@ describe('lists of the console in Chromium', { skip: missingChromium }, () => {
     assert.deepEqual(await accessibilityFaults(page), [])
   })
 
-  test('calls are plotted beside the allowed and the refused ones', async () => {
+  test('calls are plotted beside the allowed and the rejected ones', async () => {
     const page = await open('', { domains: ['checkout'] })
     await page.getByRole('img', { name: /^Hits, hits\/s: all 21, allowed 20, rejected 1$/ }).waitFor()
   })

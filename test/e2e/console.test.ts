@@ -98,13 +98,13 @@ describe('the console of a cluster', { skip, timeout: 300_000 }, () => {
     assert.equal(await page.getByRole('button', { name: /Reset|Raise/ }).count(), 0)
     const body = JSON.stringify({ domain: namespace, entries: [{ key: 'user', value: caller }] })
     const headers = { authorization: `Bearer ${viewer.token}`, 'content-type': 'application/json' }
-    const refused = await fetch(`${forwarded.origin}/api/v1/counters/reset`, {
+    const rejected = await fetch(`${forwarded.origin}/api/v1/counters/reset`, {
       method: 'POST',
       body,
       headers,
     })
-    assert.equal(refused.status, 403)
-    assert.match(await refused.text(), /system:serviceaccount:watched:viewer/)
+    assert.equal(rejected.status, 403)
+    assert.match(await rejected.text(), /system:serviceaccount:watched:viewer/)
     await openEditor(page)
     assert.equal(await page.getByRole('button', { name: 'Apply' }).count(), 0)
     await page.context().close()

@@ -21,12 +21,12 @@ export interface Decisions {
 }
 
 /**
- * Users of the calls: every call of `admitted` must pass, and every call of `refused` must get 429. `limited`
+ * Users of the calls: every call of `admitted` must pass, and every call of `rejected` must get 429. `limited`
  * calls until a limit, which the test checks.
  */
 export interface DecidedUsers {
   readonly admitted: string
-  readonly refused?: string
+  readonly rejected?: string
   readonly limited?: string
 }
 
@@ -37,12 +37,12 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
   const url = envoyUrl(envoyIp, 'service')
   const load = startLoad(url, { user: users.admitted, lateMs: timeoutMs })
   const slow = { callers: 1, callsPerSecond: 20, lateMs: timeoutMs }
-  const refused = users.refused === undefined ? noLoad : startLoad(url, { user: users.refused, ...slow })
+  const rejected = users.rejected === undefined ? noLoad : startLoad(url, { user: users.rejected, ...slow })
   const fast = { user: users.limited, lateMs: timeoutMs }
   const limited = users.limited === undefined ? noLoad : startLoad(url, fast)
   const control = startLoad(envoyUrl(envoyIp, 'control'), { user: users.admitted, lateMs: timeoutMs / 2 })
   const end = async () => {
-    await Promise.all([load, refused, limited, control].map(one => one.stop()))
+    await Promise.all([load, rejected, limited, control].map(one => one.stop()))
   }
   t.after(end)
   let failed = 0
@@ -56,7 +56,7 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
       await end()
       failed = (await failedDecisions(envoyIp, 'service')) - failedBefore
       const failedControl = (await failedDecisions(envoyIp, 'control')) - controlBefore
-      const late = [load, refused, limited].flatMap(one => one.late)
+      const late = [load, rejected, limited].flatMap(one => one.late)
       const beyond = Math.max(0, failed - overlapping(late, control.late))
       const shown =
         `${describeCodes(load.codes)}, ${late.length} of them late, ` +
@@ -64,7 +64,7 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
         `control ${describeCodes(control.codes)}, without a decision: ${failedControl}`
       assert.deepEqual([...load.codes.keys()], [200], shown)
       assert.equal(beyond, 0, shown)
-      if (users.refused !== undefined) assertRejected(refused.codes, failed)
+      if (users.rejected !== undefined) assertRejected(rejected.codes, failed)
       return shown
     },
   }

@@ -134,7 +134,7 @@ describe('kubectl tollway in a cluster', { skip, timeout: 600_000 }, () => {
     assert.equal(await call(caller), 200)
   })
 
-  it('whatif shows what a lower limit would have refused', async () => {
+  it('whatif shows what a lower limit would have rejected', async () => {
     const file = manifestFile(limits(1))
     const run = () => tollway(['whatif', '-f', file, ...withTollway], counter.kubeconfig)
     const { code, out, error } = await run()

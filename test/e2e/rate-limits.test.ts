@@ -121,7 +121,7 @@ describe('rate limits in a cluster', { skip, timeout: 900_000 }, () => {
     }
     const beginMs = performance.now()
     await assert.rejects(apply(wrong), /set either unlimited to true, or both unit and requestsPerUnit/)
-    figures.note('a wrong resource is refused', '< 1 s', seconds(performance.now() - beginMs))
+    figures.note('an invalid resource is rejected', '< 1 s', seconds(performance.now() - beginMs))
     const rival = { ...nested, metadata: { name: 'rival', namespace: 'default' } }
     await apply(rival)
     const appliedMs = performance.now()

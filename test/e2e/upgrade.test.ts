@@ -97,7 +97,7 @@ describe(`an upgrade from ${version} in a cluster, and the rollback`, { skip, ti
    */
   async function underLoad(t: TestContext, what: string, change: () => Promise<unknown>): Promise<void> {
     const countedBefore = await counted()
-    const decisions = await startDecisions(t, envoyIp, { admitted: 'alice', refused: 'grace' })
+    const decisions = await startDecisions(t, envoyIp, { admitted: 'alice', rejected: 'grace' })
     const addresses = (await readyBrokers(system)).map(formatAddress)
     const consumers = addresses.map(address => startConsumer(brokers.preferring(address)))
     const producer = startProducer(brokers.next, `change-${++requests}-`)
