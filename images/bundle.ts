@@ -150,6 +150,8 @@ const toBundleName = ({ path }: OutputFile, root: string) => relative(join(root,
 
 const programBeside = /new URL\('([^']+\.ts)', import\.meta\.url\)/g
 const folderBeside = /new URL\('([^'.]+)\/', import\.meta\.url\)/g
+/** Loads a package when it is needed; a bundle calls the `require` that contains the package instead. */
+const requireOfSource = /createRequire\(import\.meta\.url\)/g
 const moduleLocation = /import\.meta\.(url|dirname|filename)/
 
 /**
@@ -167,7 +169,12 @@ function findReferencedFiles(root: string, { programs, folders }: BundledPaths):
       onLoad({ filter: /\.ts$/ }, ({ path }) => {
         const source = readFileSync(path, 'utf8')
         if (!moduleLocation.test(source)) return undefined
-        if (moduleLocation.test(source.replaceAll(programBeside, '').replaceAll(folderBeside, ''))) {
+        const allowedLocations = [programBeside, folderBeside, requireOfSource]
+        if (
+          moduleLocation.test(
+            allowedLocations.reduce((text, allowed) => text.replaceAll(allowed, ''), source),
+          )
+        ) {
           const allowed =
             "new URL('FILE.ts', import.meta.url), which becomes a program of the bundle, and " +
             "new URL('FOLDER/', import.meta.url), which becomes a folder of it"
