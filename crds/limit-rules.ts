@@ -1,5 +1,11 @@
 import { calendarUnits } from '@tollway/ratelimit/rules/calendar.ts'
-import { algorithms, fieldsOfLimited, maxRequestsPerUnit } from '@tollway/ratelimit/rules/fields.ts'
+import {
+  algorithms,
+  fieldsOfLimited,
+  isConcurrency,
+  limitFields,
+  maxRequestsPerUnit,
+} from '@tollway/ratelimit/rules/fields.ts'
 import { endOfExactProducts, findMostRequests } from '@tollway/ratelimit/rules/ticks.ts'
 import { isTimeZone } from '@tollway/ratelimit/rules/time-zone.ts'
 import { anchors, type Unit, unitSeconds, units, unitsOfAnchor } from '@tollway/ratelimit/rules/units.ts'
@@ -17,17 +23,94 @@ export function problemIf(wrong: boolean, path: string, message: string): readon
 const isUnlimited = 'self.?unlimited.orValue(false)'
 
 const unitAndRequests = ['unit', 'requestsPerUnit'] as const
+const fieldsOfConcurrency = ['maxConcurrent', 'leaseSeconds'] as const
+/** The fields that `Concurrency` excludes, except those that need another algorithm. */
+const excludedByConcurrency = [...unitAndRequests, 'unitMultiplier', 'countRejected'] as const
+
+const concurrencyInDefinition = "has(self.algorithm) && self.algorithm == 'Concurrency'"
+const concurrencyInCel = "self.?algorithm.orValue('FixedWindow') == 'Concurrency'"
+const hasConcurrencyField = fieldsOfConcurrency.map(name => `self.?${name}.hasValue()`).join(' || ')
+const hasAll = (names: readonly string[]) => names.map(name => `has(self.${name})`).join(' && ')
+const hasNone = (names: readonly string[]) => names.map(name => `!has(self.${name})`).join(' && ')
+
+/** The fields of `Concurrency`, which are there with this algorithm, and not with any other one. */
+const concurrencyAlone: PolicyRule = {
+  cel: {
+    rule:
+      `${concurrencyInDefinition} ? ${hasAll(fieldsOfConcurrency)} && ${hasNone(excludedByConcurrency)} ` +
+      `: ${hasNone(fieldsOfConcurrency)}`,
+    message:
+      `algorithm: Concurrency needs ${fieldsOfConcurrency.join(' and ')}, which no other algorithm has, and ` +
+      `excludes ${excludedByConcurrency.join(', ')}`,
+  },
+  policyGuard: `${hasConcurrencyField} || ${concurrencyInCel}`,
+  inPolicy: [
+    concurrencyInCel,
+    ...fieldsOfConcurrency.map(name => `self.?${name}.hasValue()`),
+    ...excludedByConcurrency.map(name => `!self.?${name}.hasValue()`),
+  ],
+  judge(limit) {
+    const { algorithm = 'FixedWindow', unlimited } = limit
+    if (unlimited === true || !isOneOf(algorithms, algorithm)) return []
+    if (!isConcurrency(limit)) {
+      return fieldsOfConcurrency.flatMap(name =>
+        problemIf(
+          limit[name] !== undefined,
+          name,
+          `${describeFound(limit[name])} needs algorithm: Concurrency, not ${algorithm}`,
+        ),
+      )
+    }
+    return [
+      ...fieldsOfConcurrency.flatMap(name => {
+        const allowed = `a whole number from 1 to ${limitFields[name].maximum}`
+        const message = `is missing; expected ${allowed}, with algorithm: Concurrency`
+        return problemIf(limit[name] === undefined, name, message)
+      }),
+      ...excludedByConcurrency.flatMap(name =>
+        problemIf(
+          limit[name] !== undefined,
+          name,
+          `${describeFound(limit[name])} is not allowed with algorithm: Concurrency; leave it out`,
+        ),
+      ),
+    ]
+  },
+}
+
+const windowOfMember: PolicyRule = {
+  cel: {
+    rule: `(${concurrencyInDefinition}) || ${hasAll(unitAndRequests)}`,
+    message: 'set both unit and requestsPerUnit, unless algorithm is Concurrency',
+  },
+  // The fields are first, because most members have them, and the cost of the policy is bounded.
+  inPolicy: [`(self.?unit.hasValue() && self.?requestsPerUnit.hasValue()) || ${concurrencyInCel}`],
+  judge: limit => (isConcurrency(limit) ? [] : findMissing(limit, 'algorithm is Concurrency')),
+}
+
+function findMissing(limit: Fields, unless: string): readonly SchemaProblem[] {
+  const allowed = {
+    unit: `one of ${units.join(', ')}`,
+    requestsPerUnit: `a whole number from 0 to ${maxRequestsPerUnit}`,
+  }
+  return unitAndRequests.flatMap(name =>
+    problemIf(limit[name] === undefined, name, `is missing; expected ${allowed[name]}, unless ${unless}`),
+  )
+}
 
 const limitedOrUnlimited: PolicyRule = {
   cel: {
     rule:
       'has(self.unlimited) && self.unlimited ? !has(self.unit) && !has(self.requestsPerUnit) ' +
-      ': has(self.unit) && has(self.requestsPerUnit)',
-    message: 'set either unlimited to true, or both unit and requestsPerUnit',
+      `: (${concurrencyInDefinition}) || (has(self.unit) && has(self.requestsPerUnit))`,
+    message: 'set either unlimited to true, or both unit and requestsPerUnit, or algorithm: Concurrency',
   },
-  inPolicy: unitAndRequests.map(name => `self.hasValue() <= (${isUnlimited} != self.?${name}.hasValue())`),
+  inPolicy: unitAndRequests.map(
+    name => `self.hasValue() <= ((${isUnlimited} || ${concurrencyInCel}) != self.?${name}.hasValue())`,
+  ),
   judge(rateLimit) {
     const { unlimited } = rateLimit
+    if (isConcurrency(rateLimit) && unlimited !== true) return []
     if (unlimited === true) {
       return unitAndRequests.flatMap(name =>
         problemIf(
@@ -38,17 +121,7 @@ const limitedOrUnlimited: PolicyRule = {
       )
     }
     if (unlimited !== undefined && unlimited !== false) return []
-    const allowed = {
-      unit: `one of ${units.join(', ')}`,
-      requestsPerUnit: `a whole number from 0 to ${maxRequestsPerUnit}`,
-    }
-    return unitAndRequests.flatMap(name =>
-      problemIf(
-        rateLimit[name] === undefined,
-        name,
-        `is missing; expected ${allowed[name]}, unless unlimited is true`,
-      ),
-    )
+    return findMissing(rateLimit, 'unlimited is true')
   },
 }
 
@@ -260,6 +333,7 @@ const limitedMember: PolicyRule = {
 }
 
 const commonRules = [
+  concurrencyAlone,
   burstOfTokenBucket,
   calendarOfFixedWindow,
   exactProducts,
@@ -276,7 +350,7 @@ export const rulesOfRateLimit: readonly PolicyRule[] = [
 ]
 
 /** The rules of a member of `limits` that both the definition and the admission policy have. */
-export const rulesOfMember: readonly PolicyRule[] = [limitedMember, ...commonRules]
+export const rulesOfMember: readonly PolicyRule[] = [limitedMember, windowOfMember, ...commonRules]
 
 /**
  * The rules of a member of `limits` that only the admission policy has: with them, the definition would

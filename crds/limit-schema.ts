@@ -80,8 +80,10 @@ export function withRulesOfLevel(
 export function rateLimitSchema(level: number) {
   return Type.Object(
     {
-      unit: Type.Optional(unitField(' Required unless unlimited is true.')),
-      requestsPerUnit: Type.Optional(requestsField(' Required unless unlimited is true.')),
+      unit: Type.Optional(unitField(' Required unless unlimited is true or the algorithm is Concurrency.')),
+      requestsPerUnit: Type.Optional(
+        requestsField(' Required unless unlimited is true or the algorithm is Concurrency.'),
+      ),
       unlimited: Type.Optional(
         Type.Boolean({
           description: 'Allows every request, and counts none. Set it instead of unit and requestsPerUnit.',
@@ -96,7 +98,7 @@ export function rateLimitSchema(level: number) {
     {
       ...withRulesOfLevel(level, rulesOfRateLimit),
       description:
-        'The limit: either unlimited, or unit and requestsPerUnit. Without a limit, a descriptor with nested ' +
+        'The limit: either unlimited, or unit and requestsPerUnit, or Concurrency. Without a limit, a descriptor with nested ' +
         'descriptors is only their parent, and a descriptor without nested descriptors allows every ' +
         'request.',
     },
@@ -117,8 +119,8 @@ export function limitsSchema(level: number) {
 function memberSchema(level: number) {
   return Type.Object(
     {
-      unit: unitField(),
-      requestsPerUnit: requestsField(),
+      unit: Type.Optional(unitField(' Required unless the algorithm is Concurrency.')),
+      requestsPerUnit: Type.Optional(requestsField(' Required unless the algorithm is Concurrency.')),
       unlimited: Type.Optional(
         Type.Boolean({ description: 'Not allowed inside limits. Use rateLimit for an unlimited rule.' }),
       ),
@@ -137,7 +139,7 @@ function memberSchema(level: number) {
   )
 }
 
-function unitField(more = '') {
+function unitField(more: string) {
   return Type.Enum(units, {
     type: 'string',
     description:
@@ -146,7 +148,7 @@ function unitField(more = '') {
   })
 }
 
-function requestsField(more = '') {
+function requestsField(more: string) {
   return Type.Integer({
     format: 'int64',
     minimum: 0,

@@ -62,7 +62,7 @@ export const largeCases: readonly Case[] = [
   large('thousands of limits below the first level', { domain: 'a', descriptors: grid(70) }),
   large('thousands of descriptors with several limits below the first level', {
     domain: 'a',
-    descriptors: grid(60, () => ({ limits: [slidingMember, bucketMember] })),
+    descriptors: grid(55, () => ({ limits: [slidingMember, bucketMember] })),
   }),
   large(
     'a wrong limit among thousands of descriptors below the first level',

@@ -159,7 +159,7 @@ const limit = answerShape(
   {
     requestsPerUnit: countShape('The hits that a window admits.'),
     window: textShape('The length of the window: `minute`, `15 seconds`, `month of Europe/Copenhagen`.'),
-    algorithm: textShape('`FixedWindow`, `SlidingWindow` or `TokenBucket`.'),
+    algorithm: textShape('`FixedWindow`, `SlidingWindow`, `TokenBucket` or `Concurrency`.'),
     burst: countShape('The hits that are admitted at once.'),
     unlimited: Type.Boolean({ description: 'Whether every call is admitted and none is counted.' }),
     shadowMode: Type.Boolean({ description: 'Whether calls over the limit are admitted.' }),

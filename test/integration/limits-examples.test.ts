@@ -77,6 +77,13 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
   'token-budget': [
     ['team=search', '(named tokens): 100/hour in a TokenBucket of 100', /rejected requests are counted\n/],
   ],
+  concurrency: [
+    [
+      'user=alice',
+      '(named in-flight): 10 at the same time',
+      /held until its caller gives its hits back \(is_negative_hits\), or after 30 s, .*\n.*counted under .*_Concurrency\n/,
+    ],
+  ],
   'all-or-nothing': [
     ['user=alice', '(named per-user): 3/day', /counted under /],
     ['tenant=acme', '(named per-tenant): 2/day', /counted under /],

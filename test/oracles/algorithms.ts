@@ -56,6 +56,38 @@ export function tokenBucket(window: number, before = { missing: 0n, at: Number.N
   }
 }
 
+/**
+ * The holds of admitted calls, each with its end and what is left of it. After a step back of the clock they
+ * last as long as at the last change.
+ */
+export function concurrency(
+  lease: number,
+  before = { holds: [] as readonly { until: number; hits: bigint }[], at: Number.NEGATIVE_INFINITY },
+): Oracle {
+  let { holds, at } = before
+  return {
+    clone: () => concurrency(lease, { holds, at }),
+    call({ now, hits, limit }, adds) {
+      const back = Math.max(0, at - now)
+      let open = holds.map(hold => ({ ...hold, until: hold.until - back })).filter(({ until }) => until > now)
+      const held = open.reduce((sum, hold) => sum + hold.hits, 0n)
+      const admitted = hits < 0 || held + BigInt(hits) <= BigInt(limit)
+      const isChanged = back > 0 || open.length < holds.length || admitted
+      if (hits < 0) {
+        let left = BigInt(-hits)
+        open = open.map(({ until, hits }) => {
+          const ended = hits < left ? hits : left
+          left -= ended
+          return { until, hits: hits - ended }
+        })
+      } else if (admitted) open.push({ until: now + lease, hits: BigInt(hits) })
+      open = open.filter(hold => hold.hits > 0n).sort((a, b) => a.until - b.until)
+      if (adds && isChanged) [holds, at] = [open, now]
+      return admitted
+    },
+  }
+}
+
 /** The counted hits of each window, by the window's number. */
 export function slidingWindow(
   window: number,

@@ -10,6 +10,8 @@ export interface Envoy {
   /** The port for calls of the application behind the sidecar. */
   readonly ingressPort: number
   readonly adminPort: number
+  /** Ends it at once, with SIGKILL. */
+  kill(): Promise<void>
 }
 
 export interface EnvoyOptions {
@@ -32,27 +34,30 @@ export async function startEnvoy(t: Cleanup, servicePort: number, options: Envoy
     .replace('port_value: 10000', `port_value: ${ingress}`)
     .replace('port_value: 9901', `port_value: ${admin}`)
     .replace('port_value: 8081', `port_value: ${servicePort}`)
-  await runEnvoy(t, change(config), { adminPort: admin, concurrency })
-  return { ingressPort: ingress, adminPort: admin }
+  const kill = await runEnvoy(t, change(config), { adminPort: admin, concurrency })
+  return { ingressPort: ingress, adminPort: admin, kill }
 }
 
 /**
- * Starts Envoy with this configuration in YAML or JSON, until the test ends. Resolves when it accepts calls.
+ * Starts Envoy with this configuration in YAML or JSON, until the test ends. Resolves when it accepts calls, with a
+ * function that ends it at once.
  */
 export async function runEnvoy(
   t: Cleanup,
   config: string,
   { adminPort, concurrency }: Pick<Envoy, 'adminPort'> & Pick<EnvoyOptions, 'concurrency'>,
-): Promise<void> {
+): Promise<() => Promise<void>> {
   const file = join(temporaryFolder('envoy'), 'envoy.yaml')
   writeFileSync(file, config)
   const args = ['-c', file, '--use-dynamic-base-id', '-l', 'error', '--concurrency', `${concurrency}`]
   const envoy = startProgram('envoy', args)
-  t.after(async () => {
+  const kill = async () => {
     await envoy.end('SIGKILL')
-  })
+  }
+  t.after(kill)
   await waitFor('Envoy to accept calls', async () => {
     if (envoy.process.exitCode !== null) throw new Error(envoy.output())
     return (await fetch(`http://127.0.0.1:${adminPort}/ready`)).ok
   })
+  return kill
 }

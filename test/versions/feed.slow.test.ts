@@ -15,6 +15,11 @@ const extensions: Readonly<Record<string, (text: string) => string>> = {
   several: text => text.replace(/rateLimit: (\{.*?\})/, 'limits: [$1, {unit: day, requestsPerUnit: 9}]'),
   atomic: text => text.replace('  descriptors:', '  allOrNothing: true\n  descriptors:'),
   costs: text => text.replace('unit: hour', 'unit: hour, countRejected: true'),
+  running: text =>
+    text.replace(
+      'unit: hour, requestsPerUnit: 1',
+      'algorithm: Concurrency, maxConcurrent: 1, leaseSeconds: 999',
+    ),
   hidden: text => text.replace('unit: hour', 'unit: hour, headers: false'),
   matching: text => text.replace(/(- \{? *key: user)/, '$1, match: {regex: "[0-9a-f-]+"}'),
   grouped: text => text.replace(/(- \{? *key: user)/, '$1, groupBy: {ipv6Prefix: 64}'),

@@ -151,7 +151,8 @@ async function requestAnswer(url: URL, body: string | undefined): Promise<Answer
 function describe({ overallCode, statuses = [] }: Decision, entries: readonly string[]): string {
   const rows = statuses.map(({ code = 'UNKNOWN', currentLimit, limitRemaining = 0, ...status }, index) => {
     const { requestsPerUnit = 0, unit = '', name = '' } = currentLimit ?? {}
-    const limit = `${requestsPerUnit}/${unit.toLowerCase()}${name === '' ? '' : ` (${name})`}`
+    const rate = unit === '' ? `${requestsPerUnit} at once` : `${requestsPerUnit}/${unit.toLowerCase()}`
+    const limit = `${rate}${name === '' ? '' : ` (${name})`}`
     const counted = [limit, `${limitRemaining}`, status.durationUntilReset ?? '']
     return [entries[index] ?? '', code, ...(currentLimit === undefined ? ['none'] : counted)]
   })

@@ -1,3 +1,4 @@
+import { isConcurrency } from '@tollway/ratelimit/rules/fields.ts'
 import { type LimitSettings, openBoundaries } from '@tollway/ratelimit/rules/limit.ts'
 import { windowAt } from '@tollway/ratelimit/rules/window.ts'
 
@@ -46,12 +47,17 @@ function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string
 }
 
 function describeKeyEnd({ algorithm, unitSeconds }: LimitSettings): string {
-  return algorithm === undefined ? "<window's start>" : `${algorithm}:${unitSeconds}`
+  if (algorithm === undefined) return "<window's start>"
+  return isConcurrency({ algorithm }) ? algorithm : `${algorithm}:${unitSeconds}`
 }
 
 /** Returns what a limit counts, and when it resets; empty for a plain fixed window. */
 function describeCounting(limit: LimitSettings, nowSeconds: number): readonly string[] {
   const { requestsPerUnit, unitSeconds, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
+  if (isConcurrency(limit)) {
+    const end = `or after ${showSeconds(unitSeconds)}, if its caller does not give it back`
+    return [`a request is held until its caller gives its hits back (is_negative_hits), ${end}`]
+  }
   if (algorithm === 'TokenBucket') {
     const drain = `a new request every ${showSeconds(unitSeconds / requestsPerUnit)}`
     const full = `full again ${showSeconds((burst * unitSeconds) / requestsPerUnit)} after it was empty`
@@ -68,8 +74,8 @@ function describeCounting(limit: LimitSettings, nowSeconds: number): readonly st
 
 function describeRejected(limits: readonly LimitSettings[]): readonly string[] {
   const selectNames = (counts: boolean) =>
-    limits.flatMap(({ name, countRejected = false }, index) =>
-      countRejected === counts ? [name || `${index}`] : [],
+    limits.flatMap((limit, index) =>
+      (limit.countRejected ?? false) === counts && !isConcurrency(limit) ? [limit.name || `${index}`] : [],
     )
   const describe = (names: readonly string[], what: string, end = '') => {
     const by = names.length === limits.length ? '' : ` by ${names.join(' and ')}`

@@ -139,6 +139,8 @@ interface Shown {
   readonly descriptors?: readonly { readonly rateLimit?: unknown; readonly limits?: unknown }[]
 }
 
+const concurrency = { algorithm: 'Concurrency', maxConcurrent: 7, leaseSeconds: 30 } as const
+
 test('a pod decodes the features that it lists', () => {
   const cases: readonly (readonly [Feature, Partial<RateLimitRule>, Partial<RateLimitDomain>])[] = [
     ['windows', { rateLimit: policy({ unitMultiplier: 2 }) }, {}],
@@ -150,6 +152,7 @@ test('a pod decodes the features that it lists', () => {
     ['countRejected', { rateLimit: policy({ countRejected: true }) }, {}],
     ['match', { match: { cidr: ['10.0.0.0/8', '::1'] } }, {}],
     ['groupBy', { groupBy: { ipv4Prefix: 24, ipv6Prefix: 64 } }, {}],
+    ['concurrency', { rateLimit: policy({ unit: '', requestsPerUnit: 0, ...concurrency }) }, {}],
   ]
   assert.deepEqual(
     cases.map(([feature]) => feature),
@@ -158,7 +161,7 @@ test('a pod decodes the features that it lists', () => {
   const upper = (limit: RateLimitPolicy) => ({ ...limit, unit: limit.unit.toUpperCase() })
   for (const [feature, fields, more] of cases) {
     const { bytes, features: needed } = encodeRateLimitDomain({ ...domain(rule(fields)), ...more })
-    assert.deepEqual(needed, [feature])
+    assert.deepEqual(needed, feature === 'concurrency' ? ['algorithms', feature] : [feature])
     const { rateLimit, limits, ...others } = fields
     const received = rule({
       ...others,

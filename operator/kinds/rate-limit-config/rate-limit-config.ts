@@ -2,7 +2,13 @@ import { isObject } from '@tollway/chassis/is-object.ts'
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
 import { rateLimitConfigKind as definition } from '@tollway/crds/rate-limit-config.ts'
 import { encodeDomain, showDomain } from '@tollway/ratelimit/config/domain-codec.ts'
-import { checkFields, hasRuleFlags, matchFields, memberFields } from '@tollway/ratelimit/rules/fields.ts'
+import {
+  checkFields,
+  hasRuleFlags,
+  isConcurrency,
+  matchFields,
+  memberFields,
+} from '@tollway/ratelimit/rules/fields.ts'
 import {
   findFeatures,
   isRequestsPerUnit,
@@ -123,7 +129,10 @@ function isPolicy(value: unknown): value is RateLimitPolicy {
   if (typeof unlimited !== 'boolean' || typeof name !== 'string') return false
   if (checkFields(memberFields, value).length > 0) return false
   const isLimit = parseUnit(`${unit}`) !== undefined && isRequestsPerUnit(requestsPerUnit)
-  return (isLimit || unlimited) && isList(replaces, replaced => typeof replaced === 'string')
+  return (
+    (isLimit || unlimited || isConcurrency(value)) &&
+    isList(replaces, replaced => typeof replaced === 'string')
+  )
 }
 
 function isList(value: unknown, isItem: (item: unknown) => boolean): boolean {

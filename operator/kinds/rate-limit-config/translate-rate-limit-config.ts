@@ -5,7 +5,13 @@ import type {
   RateLimitConfigSpec,
 } from '@tollway/crds/rate-limit-config.ts'
 import { validateRateLimitConfig } from '@tollway/crds/validate-rate-limit-config.ts'
-import { givenFields, matchFields, memberFields, toRuleFlags } from '@tollway/ratelimit/rules/fields.ts'
+import {
+  givenFields,
+  isConcurrency,
+  matchFields,
+  memberFields,
+  toRuleFlags,
+} from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/ratelimit/rules/model.ts'
 import { validateDomains } from '@tollway/ratelimit/rules/validate.ts'
 import type { ResourceProblem, Translation } from '../kind-adapter.ts'
@@ -40,8 +46,8 @@ function findUnevenCounting(rules: readonly RateLimitRule[], parent: string): re
     const message =
       `is left out, although limits[${counting}] counts rejected requests: a cost that is reported after its request ` +
       'is lost here if it exceeds what is left; set true or false'
-    const losing = limits.flatMap(({ countRejected }, place) =>
-      counting >= 0 && countRejected === undefined
+    const losing = limits.flatMap((limit, place) =>
+      counting >= 0 && limit.countRejected === undefined && !isConcurrency(limit)
         ? [{ path: `${path}.limits[${place}].countRejected`, message }]
         : [],
     )

@@ -13,6 +13,7 @@ import {
 import {
   entriesOf,
   type FieldTable,
+  isConcurrency,
   isEffective,
   matchFields,
   memberFields,
@@ -127,10 +128,11 @@ function fromPolicy(message: PolicyMessage): RateLimitPolicy {
 }
 
 /** Throws for a unit that validation rejects: sent as "unknown", every pod would reject it. */
-function toUnit({ unit, unlimited }: RateLimitPolicy): RateLimitUnit {
+function toUnit(policy: RateLimitPolicy): RateLimitUnit {
+  const { unit, unlimited } = policy
   const known = parseUnit(unit)
   if (known !== undefined) return RateLimitUnit[known.toUpperCase() as Uppercase<Unit>]
-  if (unlimited && unit === '') return RateLimitUnit.UNKNOWN
+  if ((unlimited || isConcurrency(policy)) && unit === '') return RateLimitUnit.UNKNOWN
   throw new Error(`unit ${JSON.stringify(unit)} is not one of ${units.join(', ')}`)
 }
 

@@ -36,8 +36,9 @@ export interface Counters {
    * may not run. Resolves with the reason, or with the empty string if there is none or the backend does not
    * answer.
    * @param keyPrefix the prefix of the keys that the login may use
+   * @param features the features that calls need, by the names of `features`
    */
-  findObstacle?(keyPrefix: string): Promise<string>
+  findObstacle?(keyPrefix: string, features: readonly string[]): Promise<string>
   /**
    * Opens a channel between all processes that share the backend. Left out, or undefined, if the backend has
    * no channels.

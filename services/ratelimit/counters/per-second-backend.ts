@@ -61,8 +61,8 @@ export class PerSecondCounters implements AdmittingCounters {
     return this.#main.admit(checks)
   }
 
-  async findObstacle(keyPrefix: string): Promise<string> {
-    return (await this.#main.findObstacle?.(keyPrefix)) ?? ''
+  async findObstacle(keyPrefix: string, features: readonly string[]): Promise<string> {
+    return (await this.#main.findObstacle?.(keyPrefix, features)) ?? ''
   }
 
   openChannel(name: string, listener: ChannelListener): Channel | undefined {

@@ -106,6 +106,51 @@ test('a token bucket admits a burst, and then as fast as it drains', async () =>
   assert.equal((await decide('user=a#5')).statuses[0]?.limit?.resetSeconds, undefined)
 })
 
+const inFlight = limit({
+  algorithm: 'Concurrency',
+  unit: '',
+  maxConcurrent: 3,
+  leaseSeconds: 30,
+  name: 'in-flight',
+})
+
+test('Concurrency admits what runs at the same time, until it is given back or its lease is over', async () => {
+  const { codes, decide, advance, calls, statOf } = open([makeRule('user', { rateLimit: inFlight })])
+  assert.equal(await codes('user=a', 2), 'OK OK')
+  advance(10)
+  assert.equal(await codes('user=a#2', 1), 'OVER')
+  const { statuses } = await decide('user=a')
+  const currentLimit = { name: 'in-flight', requestsPerUnit: 3, unit: undefined }
+  assert.deepEqual(statuses, [{ over: false, remaining: 0, limit: { ...currentLimit, resetSeconds: 20 } }])
+  assert.equal(calls[0]?.[0]?.key, 'd_user_a_Concurrency')
+  assert.equal((await decide('user=a')).statuses[0]?.limit?.resetSeconds, 20, 'the first hold ends then')
+  assert.equal((await decide('user=a#4')).statuses[0]?.limit?.resetSeconds, undefined, 'never')
+  assert.equal(await codes('user=a#0', 1), 'OVER')
+  assert.equal((await decide('user=a#-1')).statuses[0]?.remaining, 1)
+  assert.equal(await codes('user=a', 2), 'OK OVER')
+  advance(20)
+  // The second hold has ended; the other two are of 10 seconds later.
+  assert.equal((await decide('user=a#0')).statuses[0]?.remaining, 1)
+  advance(10)
+  assert.equal((await decide('user=a#-9')).statuses[0]?.remaining, 3)
+  assert.deepEqual([statOf('user.total_hits'), statOf('user.over_limit')], [12, 8])
+})
+
+test('Concurrency holds nothing of a call that another limit rejects, and a rejection is not cached', async () => {
+  const day = limit({ unit: 'day', requestsPerUnit: 2, name: 'day' })
+  const { codes, decide } = open([
+    makeRule('user', { limits: [inFlight, day] }),
+    makeRule('job', { rateLimit: inFlight }),
+  ])
+  assert.equal(await codes('user=a', 4), 'OK OK OVER OVER')
+  assert.equal((await decide('user=a#-2')).over, false)
+  // The day has two hits back, too: both limits give back.
+  assert.equal(await codes('user=a#2', 1), 'OK')
+  assert.equal(await codes('job=a', 4), 'OK OK OK OVER')
+  await decide('job=a#-1')
+  assert.equal(await codes('job=a', 2), 'OK OVER')
+})
+
 for (const algorithm of ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const) {
   test(`hits are given back to a ${algorithm}: never rejected, never below 0, in no statistics`, async () => {
     const rateLimit = limit({ algorithm, requestsPerUnit: 3 })
@@ -267,9 +312,9 @@ test('equal descriptors of an atomic request are counted one after the other', a
 const countRejected = true
 
 /** For each algorithm, a limit of 100 that counts rejected hits. */
-const budgets = algorithms.map(algorithm =>
-  limit({ algorithm, unit: 'year', requestsPerUnit: 100, countRejected }),
-)
+const budgets = algorithms
+  .filter(algorithm => algorithm !== 'Concurrency')
+  .map(algorithm => limit({ algorithm, unit: 'year', requestsPerUnit: 100, countRejected }))
 const budgetRules: readonly (readonly [string, RateLimitRule, Partial<RateLimitDomain>])[] = [
   ...budgets.map(rateLimit => [`${rateLimit.algorithm}`, makeRule('user', { rateLimit }), {}] as const),
   ['limits', makeRule('user', { limits: budgets }), {}],

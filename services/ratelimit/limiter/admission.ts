@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
 import type { Hit } from '../counters/counters.ts'
-import type { Limit } from '../rules/limit.ts'
-import { toAdmission } from '../rules/limit.ts'
+import { isConcurrency } from '../rules/fields.ts'
+import { type Limit, toAdmission } from '../rules/limit.ts'
 import { expirySeconds, maxResetSeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 import { appendItem } from './append-item.ts'
@@ -257,7 +257,8 @@ function decideDescriptor(verdicts: readonly Verdict[], quotaMode: boolean): Adm
       ? deciding.filter(({ delays }) => delays).reduce((a, b) => (resetOrNever(b) > resetOrNever(a) ? b : a))
       : candidates.reduce((a, b) => (b.outcome.remaining < a.outcome.remaining ? b : a))
   const { limit, outcome, resetSeconds } = chosen
-  const { name, requestsPerUnit, unit } = limit
+  const { name, requestsPerUnit } = limit
+  const unit = isConcurrency(limit) ? undefined : limit.unit
   const over = rejecting.length > 0
   const isQuota = (verdict: Verdict) => quotaMode || verdict.limit.quotaMode
   return {

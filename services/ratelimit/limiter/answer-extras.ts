@@ -1,3 +1,4 @@
+import { isConcurrency } from '../rules/fields.ts'
 import type { Limit } from '../rules/limit.ts'
 import type { Match } from '../rules/match.ts'
 import { windowSeconds } from '../rules/window.ts'
@@ -89,8 +90,8 @@ export interface ListedLimit {
   /** Empty if the limit has none. */
   readonly name: string
   readonly requestsPerUnit: number
-  /** Whole seconds. */
-  readonly windowSeconds: number
+  /** Whole seconds; undefined for a limit of what runs at the same time. */
+  readonly windowSeconds: number | undefined
   /** The requests that the limit would still admit after the call. */
   readonly remaining: number
   /**
@@ -146,7 +147,8 @@ function listLimits(
 
 function pickSettings(limit: Limit<unknown>, nowSeconds: number) {
   const { name, requestsPerUnit, headers = true } = limit
-  return { name, requestsPerUnit, windowSeconds: windowSeconds(nowSeconds, limit), shown: headers }
+  const window = isConcurrency(limit) ? undefined : windowSeconds(nowSeconds, limit)
+  return { name, requestsPerUnit, windowSeconds: window, shown: headers }
 }
 
 const problemContentType = 'application/problem+json'

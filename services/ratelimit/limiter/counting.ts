@@ -223,11 +223,13 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
  * limit, because a new configuration can change it while the state is kept. It includes the hits, and the
  * number of deletions, so that no rejection from before an operator changed a counter is found.
  *
- * Undefined if there is nothing to cache: for a fixed window, for several limits, whose answer needs the
+ * Undefined if there is nothing to cache: for a fixed window, for `Concurrency`, which may admit calls at any
+ * time, for several limits, whose answer needs the
  * state of each, for a limit in shadow mode or with `countRejected`, and for a call that adds no hits.
  */
 function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
-  if (check === undefined || others.length > 0 || check.algorithm === 'FixedWindow') return undefined
+  if (check === undefined || others.length > 0) return undefined
+  if (check.algorithm === 'FixedWindow' || check.algorithm === 'Concurrency') return undefined
   const { key, limit, burst, hits, shadow, countRejected } = check
   return hits <= 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }

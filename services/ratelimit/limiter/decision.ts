@@ -62,7 +62,8 @@ export interface DescriptorDecision {
   readonly limit?: {
     readonly name: string
     readonly requestsPerUnit: number
-    readonly unit: Unit
+    /** Undefined for a limit of what runs at the same time. */
+    readonly unit: Unit | undefined
     /**
      * Whole seconds until a fixed window ends, at least 1. With another algorithm, the seconds until the
      * limit would admit the same call; undefined if it never would.

@@ -32,7 +32,7 @@ export async function findObstacle(
     return 'it needs allOrNothing, which a Redis Cluster cannot count, since its keys are on several masters'
   }
   await waitForBackend(counters)
-  const obstacle = (await counters.findObstacle?.(cacheKeyPrefix)) ?? ''
+  const obstacle = (await counters.findObstacle?.(cacheKeyPrefix, features)) ?? ''
   return obstacle === '' ? '' : `${needs} Redis rejects: ${obstacle}`
 }
 

@@ -57,10 +57,10 @@ export function toIetfHeaders(limits: readonly ListedLimit[], over: boolean): re
     limit.shown ? [{ ...limit, label: structuredString(toLabel(limit, index)) }] : [],
   )
   if (items.length === 0) return []
-  const policies = items.map(
-    ({ label, requestsPerUnit, windowSeconds }) =>
-      `${label};q=${integer(requestsPerUnit)};w=${integer(windowSeconds)}`,
-  )
+  const policies = items.map(({ label, requestsPerUnit, windowSeconds }) => {
+    const policy = `${label};q=${integer(requestsPerUnit)}`
+    return windowSeconds === undefined ? policy : `${policy};w=${integer(windowSeconds)}`
+  })
   const states = items.map(({ label, remaining, resetSeconds }) => {
     const state = `${label};r=${integer(remaining)}`
     return resetSeconds === undefined ? state : `${state};t=${integer(resetSeconds)}`

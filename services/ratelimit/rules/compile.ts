@@ -11,11 +11,11 @@ import {
   unitShift,
 } from './domain-table.ts'
 import type { MatchFields } from './fields.ts'
-import { createLimit, type Limit, type LimitSettings, toMemberSettings } from './limit.ts'
+import { createLimit, type Limit, type LimitSettings, toMemberSettings, toWindow } from './limit.ts'
 import { type RateLimitDomain, toFinalKey } from './model.ts'
 import { sanitizeStatName } from './names.ts'
 import { compileRegex, type Regex } from './regex.ts'
-import { unitSeconds, units } from './units.ts'
+import { units } from './units.ts'
 import { compileWildcard, type Wildcard } from './wildcard.ts'
 
 /** Compiled configurations, against which requests are matched. `S` holds the statistics of a limit. */
@@ -184,9 +184,7 @@ function readSettings(table: DomainTable, record: number): LimitSettings {
     name: readText(table, record, field.name),
     fullKey,
     statName: sanitizeStatName(fullKey),
-    requestsPerUnit: readWord(table, record, field.requestsPerUnit) >>> 0,
-    unit,
-    unitSeconds: unitSeconds[unit] * (rare.unitMultiplier ?? 1),
+    ...toWindow(readWord(table, record, field.requestsPerUnit) >>> 0, unit, rare),
     ...rare,
     unlimited: (flags & ruleFlag.unlimited) !== 0,
     shadowMode: (flags & ruleFlag.shadowMode) !== 0,

@@ -1,4 +1,5 @@
 import { listLimits, type RuleSet } from './compile.ts'
+import { isConcurrency } from './fields.ts'
 import type { LimitSettings } from './limit.ts'
 import { escapeControls } from './problems.ts'
 import { timeZoneDataVersion } from './time-zone.ts'
@@ -12,7 +13,7 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
   let lines = ''
   for (const settings of listLimits(rules)) {
     const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } = settings
-    const unitName = unlimited ? 'UNKNOWN' : unit.toUpperCase()
+    const unitName = unlimited || isConcurrency(settings) ? 'UNKNOWN' : unit.toUpperCase()
     const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}`
     lines += `${escapeControls(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
   }
@@ -23,7 +24,8 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
  * Describes the windows by the fields that envoyproxy/ratelimit does not have. A calendar is followed by the
  * version of the time zone database.
  */
-function describeWindows({ unitMultiplier, calendar }: LimitSettings): string {
+function describeWindows({ unitMultiplier, calendar, maxConcurrent, leaseSeconds }: LimitSettings): string {
+  if (maxConcurrent !== undefined) return ` max_concurrent=${maxConcurrent} lease_seconds=${leaseSeconds}`
   const multiplier = unitMultiplier === undefined ? '' : ` unit_multiplier=${unitMultiplier}`
   if (calendar === undefined) return multiplier
   const { timeZone, anchorMonth, anchorDay, anchorWeekday } = calendar

@@ -1,6 +1,6 @@
 import { listRulesOfLevel, type RuleSet, readFullKey, readKeyAndValue, readMatchFields } from './compile.ts'
 import { type DomainTable, field, hasFlag, none, readWord, ruleFlag, topLevel } from './domain-table.ts'
-import { listNames, type MatchKind } from './fields.ts'
+import { isConcurrency, listNames, type MatchKind } from './fields.ts'
 import type { LimitSettings } from './limit.ts'
 import { createMatch, type DescriptorEntry, walk } from './match.ts'
 
@@ -123,13 +123,16 @@ function describeResult(limit: LimitSettings): string {
 /** Returns a text such as `10/15 seconds` or `5/second in a TokenBucket of 20`. */
 function describeRate(limit: LimitSettings): string {
   const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
+  if (isConcurrency(limit)) return `${requestsPerUnit} at the same time`
   const rate = `${requestsPerUnit}/${describeWindow(limit)}`
   if (algorithm === 'FixedWindow') return rate
   return algorithm === 'TokenBucket' ? `${rate} in a TokenBucket of ${burst}` : `${rate} in a SlidingWindow`
 }
 
-/** Returns a text such as `minute`, `15 seconds` or `month of Europe/Copenhagen`. */
-export function describeWindow({ unit, unitMultiplier = 1, calendar }: LimitSettings): string {
+/** Returns a text such as `minute`, `15 seconds` or `month of Europe/Copenhagen`; for Concurrency, the lease. */
+export function describeWindow(limit: LimitSettings): string {
+  const { unit, unitMultiplier = 1, calendar } = limit
+  if (isConcurrency(limit)) return `${limit.unitSeconds} s at most`
   const length = unitMultiplier === 1 ? unit : `${unitMultiplier} ${unit}s`
   return calendar === undefined ? length : `${length} of ${calendar.timeZone}`
 }

@@ -110,6 +110,7 @@ export const features = [
   'countRejected',
   'match',
   'groupBy',
+  'concurrency',
 ] as const
 
 export type Feature = (typeof features)[number]
@@ -125,14 +126,15 @@ type LimitField = RuleField & {
 /**
  * `FixedWindow` counts the requests since the window began. `SlidingWindow` also counts the part of the
  * previous window that is less than one window ago. `TokenBucket` admits `burst` requests at once, and
- * refills by `requestsPerUnit` in each window.
+ * refills by `requestsPerUnit` in each window. `Concurrency` counts the requests that run at the same time.
  */
-export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
+export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket', 'Concurrency'] as const
 
 export type Algorithm = (typeof algorithms)[number]
 
 export const maxRequestsPerUnit = 0xffffffff
 const maxUnitMultiplier = 1_000_000
+const maxLeaseSeconds = 86_400
 
 /** The fields of a limit that envoyproxy/ratelimit does not have, in the order of the schema. */
 export const limitFields = {
@@ -145,6 +147,7 @@ export const limitFields = {
       'The algorithm that counts requests. FixedWindow, the default, counts the requests since the window ' +
       'began. SlidingWindow also counts the part of the previous window that is less than one window ' +
       'ago. TokenBucket allows burst requests at once, and refills by requestsPerUnit in each window. ' +
+      'Concurrency allows maxConcurrent requests at the same time. ' +
       'SlidingWindow and TokenBucket count only requests that they allow, unless countRejected is true.',
   },
   burst: {
@@ -194,6 +197,23 @@ export const limitFields = {
         description: 'The first day of a week. The default is Monday.',
       },
     },
+  },
+  maxConcurrent: {
+    kind: 'count',
+    maximum: maxRequestsPerUnit,
+    feature: 'concurrency',
+    description:
+      'The number of requests that may run at the same time. Required with the algorithm Concurrency, which has no ' +
+      'unit and no requestsPerUnit: an allowed request holds its hits until its caller gives them back ' +
+      '(is_negative_hits), or until leaseSeconds are over.',
+  },
+  leaseSeconds: {
+    kind: 'count',
+    maximum: maxLeaseSeconds,
+    feature: 'concurrency',
+    description:
+      'The longest time in seconds for which a request holds its hits if its caller does not give them back. ' +
+      'Required with the algorithm Concurrency. Set it above the timeout of requests.',
   },
   headers: {
     kind: 'flag',
@@ -362,6 +382,11 @@ export type MatchKind = keyof RuleMatch
 export type MemberFields = ValuesOf<typeof memberFields>
 export type RuleFlags = Required<ValuesOf<typeof ruleFlags>>
 export type CalendarAnchors = NonNullable<LimitFields['calendar']>
+
+/** Returns whether a limit counts what runs at the same time; it has no unit then, and no window. */
+export function isConcurrency({ algorithm }: { readonly algorithm?: unknown }): boolean {
+  return algorithm === 'Concurrency'
+}
 
 /** The names of the fields that an unlimited rule cannot have. */
 export const fieldsOfLimited = listNames(limitFields).filter(name => !('forUnlimited' in limitFields[name]))

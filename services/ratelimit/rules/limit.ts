@@ -1,6 +1,6 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 import { type Calendar, type CalendarUnit, openCalendar } from './calendar.ts'
-import { type Algorithm, effectiveFields, type LimitFields, limitFields } from './fields.ts'
+import { type Algorithm, effectiveFields, isConcurrency, type LimitFields, limitFields } from './fields.ts'
 import type { RateLimitPolicy } from './model.ts'
 import { sanitizeStatName } from './names.ts'
 import { ticksPerSecond } from './ticks.ts'
@@ -52,12 +52,12 @@ export interface LimitSettings extends LimitFields {
   readonly fullKey: string
   /** The `fullKey` after `sanitizeStatName`, as the name of the statistics. */
   readonly statName: string
-  /** 0 to 2^32-1. */
+  /** 0 to 2^32-1. `maxConcurrent` with the algorithm `Concurrency`. */
   readonly requestsPerUnit: number
-  /** The unit of the window; `second` for an unlimited limit, which has no unit. */
+  /** The unit of the window; `second` for an unlimited limit and for `Concurrency`, which have no unit. */
   readonly unit: Unit
   /**
-   * The length of a window. Not used if `calendar` is set, because the windows of a calendar differ in
+   * The length of a window, or the lease of `Concurrency`. Not used if `calendar` is set, because the windows of a calendar differ in
    * length.
    */
   readonly unitSeconds: number
@@ -69,6 +69,16 @@ export interface LimitSettings extends LimitFields {
   readonly quotaMode: boolean
   readonly replaces: readonly string[]
   readonly metadata: JsonObject | undefined
+}
+
+/** Returns what a limit admits in which time. For `Concurrency`, these are `maxConcurrent` and the lease. */
+export function toWindow(requestsPerUnit: number, unit: Unit, fields: LimitFields) {
+  const { maxConcurrent, leaseSeconds, unitMultiplier = 1 } = fields
+  return {
+    requestsPerUnit: maxConcurrent ?? requestsPerUnit,
+    unit,
+    unitSeconds: leaseSeconds ?? unitSeconds[unit] * unitMultiplier,
+  }
 }
 
 /** Creates a limit. `attach` creates the statistics for a `statName`. */
@@ -106,15 +116,28 @@ export function toAdmission(settings: LimitSettings, equalBefore = 0): LimitAdmi
   return {
     algorithm,
     capacity,
-    ticksPerSecond: ticksPerSecond(bursts * Math.max(capacity, requestsPerUnit), windowSeconds) ?? 1,
-    keySuffix: `${algorithm}:${windowSeconds}${equalBefore === 0 ? '' : `#${equalBefore}`}`,
+    ticksPerSecond: isConcurrency(settings)
+      ? ticksPerSecondOfHolds
+      : (ticksPerSecond(bursts * Math.max(capacity, requestsPerUnit), windowSeconds) ?? 1),
+    keySuffix: `${toKeyName(settings)}${equalBefore === 0 ? '' : `#${equalBefore}`}`,
   }
 }
 
+/** Always the same, because the ends of stored holds are in ticks. */
+const ticksPerSecondOfHolds = 1_000_000
+
+/**
+ * Returns the name of a limit's state in its key. Holds have their own ends, so they are kept when the lease
+ * changes.
+ */
+function toKeyName(settings: LimitSettings): string {
+  const { algorithm = 'FixedWindow', unitSeconds: windowSeconds } = settings
+  return isConcurrency(settings) ? algorithm : `${algorithm}:${windowSeconds}`
+}
+
 function countEqualBefore(limits: readonly LimitSettings[], index: number): number {
-  const { algorithm, unitSeconds: windowSeconds } = limits[index] ?? {}
-  const before = limits.slice(0, index)
-  return before.filter(each => each.algorithm === algorithm && each.unitSeconds === windowSeconds).length
+  const names = limits.slice(0, index + 1).map(toKeyName)
+  return names.filter(name => name === names[index]).length - 1
 }
 
 /** Returns the calendar that bounds the windows of a limit; undefined for a limit without `calendar`. */
@@ -130,15 +153,14 @@ export function openBoundaries({ unit, unitMultiplier, calendar }: LimitSettings
 export function toMemberSettings(rule: LimitSettings, policy: RateLimitPolicy, index: number): LimitSettings {
   const { name, shadowMode = false, quotaMode = false, replaces, requestsPerUnit = 0 } = policy
   const unit = parseUnit(policy.unit) ?? 'second'
+  const fields = effectiveFields(limitFields, policy)
   const fullKey = `${rule.fullKey}.${name || index}`
   return {
-    ...effectiveFields(limitFields, policy),
+    ...fields,
     name,
     fullKey,
     statName: sanitizeStatName(fullKey),
-    requestsPerUnit,
-    unit,
-    unitSeconds: unitSeconds[unit] * (policy.unitMultiplier ?? 1),
+    ...toWindow(requestsPerUnit, unit, fields),
     unlimited: false,
     shadowMode: shadowMode || rule.shadowMode,
     quotaMode: quotaMode || rule.quotaMode,

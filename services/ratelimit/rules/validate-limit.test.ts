@@ -17,6 +17,10 @@ function show({ path, message, allowed }: LimitProblem): string {
 }
 
 const utc = { timeZone: 'UTC' }
+const concurrent = {
+  ...{ algorithm: 'Concurrency', unit: '', requestsPerUnit: undefined },
+  ...{ maxConcurrent: 2, leaseSeconds: 86_400 },
+}
 const whole = 'unitMultiplier cannot be'
 
 const cases: readonly (readonly [Fields, readonly string[]])[] = [
@@ -73,7 +77,9 @@ const cases: readonly (readonly [Fields, readonly string[]])[] = [
   [{ algorithm: 'FixedWindow', calendar: utc }, []],
   [
     { algorithm: 'LeakyBucket' },
-    ['algorithm: algorithm cannot be LeakyBucket; one of FixedWindow, SlidingWindow, TokenBucket'],
+    [
+      'algorithm: algorithm cannot be LeakyBucket; one of FixedWindow, SlidingWindow, TokenBucket, Concurrency',
+    ],
   ],
   [{ burst: 3 }, ['burst: burst has no meaning for the algorithm FixedWindow; the algorithm TokenBucket']],
   [{ algorithm: 'TokenBucket', burst: 0 }, ['burst: burst cannot be 0; a whole number from 1 to 4294967295']],
@@ -85,6 +91,30 @@ const cases: readonly (readonly [Fields, readonly string[]])[] = [
   [
     { algorithm: 'TokenBucket', unit: 'year', requestsPerUnit: 142_808_207, burst: 142_808_208 },
     ['burst: burst cannot be 142808208 for TokenBucket with a window of 31536000 s; at most 142808207'],
+  ],
+  [concurrent, []],
+  [
+    { algorithm: 'Concurrency', unit: '', requestsPerUnit: undefined, leaseSeconds: 86_401 },
+    [
+      'leaseSeconds: leaseSeconds cannot be 86401; a whole number from 1 to 86400',
+      'maxConcurrent: maxConcurrent is missing for the algorithm Concurrency; a whole number from 1 to 4294967295',
+    ],
+  ],
+  [
+    { ...concurrent, unit: 'minute', requestsPerUnit: 1, unitMultiplier: 2, countRejected: true, burst: 2 },
+    [
+      'burst: burst has no meaning for the algorithm Concurrency; the algorithm TokenBucket',
+      ...['unit', 'requestsPerUnit', 'unitMultiplier', 'countRejected'].map(
+        name =>
+          `${name}: ${name} has no meaning for the algorithm Concurrency; maxConcurrent and leaseSeconds instead`,
+      ),
+    ],
+  ],
+  [
+    { algorithm: 'TokenBucket', maxConcurrent: 2, leaseSeconds: 3 },
+    ['maxConcurrent', 'leaseSeconds'].map(
+      name => `${name}: ${name} has no meaning for the algorithm TokenBucket; the algorithm Concurrency`,
+    ),
   ],
   [
     { algorithm: 'SlidingWindow', unit: 'year', unitMultiplier: 1_000_000, requestsPerUnit: 143 },

@@ -3,6 +3,7 @@ import {
   type CalendarAnchors,
   checkFields,
   fieldsOfLimited,
+  isConcurrency,
   type LimitProblem,
   memberFields,
 } from './fields.ts'
@@ -23,12 +24,13 @@ export function validateLimit(limit: RateLimitPolicy): readonly LimitProblem[] {
     })
   }
   const problems = checkFields(memberFields, limit)
-  const { algorithm = 'FixedWindow', burst, calendar } = limit
-  if (algorithm === 'FixedWindow' && burst === undefined && calendar === undefined) return problems
+  const { algorithm = 'FixedWindow', burst, calendar, maxConcurrent, leaseSeconds } = limit
+  const others = [burst, calendar, maxConcurrent, leaseSeconds]
+  if (algorithm === 'FixedWindow' && others.every(field => field === undefined)) return problems
   const isInvalid = (path: string) => problems.some(problem => problem.path === path)
   return [
     ...problems,
-    ...(isInvalid('algorithm') ? [] : checkAlgorithm(limit)),
+    ...(isInvalid('algorithm') ? [] : [...checkAlgorithm(limit), ...checkConcurrency(limit)]),
     ...(isInvalid('algorithm') || isInvalid('unitMultiplier') ? [] : checkProducts(limit)),
     ...(calendar === undefined ? [] : checkCalendar(calendar, limit.unit)),
   ]
@@ -64,6 +66,37 @@ function checkAlgorithm(limit: RateLimitPolicy): readonly LimitProblem[] {
   return problems
 }
 
+const fieldsOfConcurrency = ['maxConcurrent', 'leaseSeconds'] as const
+
+/** Finds fields that only `Concurrency` has, that it lacks, and that it cannot have. */
+function checkConcurrency(limit: RateLimitPolicy): readonly LimitProblem[] {
+  const { algorithm = 'FixedWindow', unit, requestsPerUnit, unitMultiplier, countRejected } = limit
+  if (!isConcurrency(limit)) {
+    return fieldsOfConcurrency.flatMap(path => {
+      const message = `${path} has no meaning for the algorithm ${algorithm}`
+      return limit[path] === undefined ? [] : [{ path, message, allowed: 'the algorithm Concurrency' }]
+    })
+  }
+  const missing = fieldsOfConcurrency.filter(path => limit[path] === undefined)
+  const found = Object.entries({
+    unit: unit !== '',
+    requestsPerUnit: (requestsPerUnit ?? 0) !== 0,
+    unitMultiplier: unitMultiplier !== undefined,
+    countRejected: countRejected === true,
+  })
+  return [
+    ...missing.map(path => ({
+      path,
+      message: `${path} is missing for the algorithm Concurrency`,
+      allowed: `a whole number from 1 to ${memberFields[path].maximum}`,
+    })),
+    ...found.flatMap(([path, isGiven]) => {
+      const message = `${path} has no meaning for the algorithm Concurrency`
+      return isGiven ? [{ path, message, allowed: 'maxConcurrent and leaseSeconds instead' }] : []
+    }),
+  ]
+}
+
 /**
  * Finds a `requestsPerUnit` or `burst` that is too large for exact calculations with the window; see
  * `ticksPerSecond`.
@@ -71,7 +104,7 @@ function checkAlgorithm(limit: RateLimitPolicy): readonly LimitProblem[] {
 function checkProducts(limit: RateLimitPolicy): readonly LimitProblem[] {
   const { algorithm = 'FixedWindow', requestsPerUnit = 0, burst = 0, unitMultiplier = 1 } = limit
   const unit = parseUnit(limit.unit)
-  if (algorithm === 'FixedWindow' || unit === undefined) return []
+  if (algorithm === 'FixedWindow' || isConcurrency(limit) || unit === undefined) return []
   const windowSeconds = unitSeconds[unit] * unitMultiplier
   return Object.entries({ requestsPerUnit, burst }).flatMap(([path, requests]) => {
     if (ticksPerSecond(requests, windowSeconds) !== undefined) return []

@@ -1,5 +1,5 @@
 import { describeUnlikelyValue, findConfusableKeys, type Sibling } from './advisories.ts'
-import { type LimitProblem, maxRequestsPerUnit } from './fields.ts'
+import { isConcurrency, type LimitProblem, maxRequestsPerUnit } from './fields.ts'
 import {
   type ConfigProblem,
   type FieldSpelling,
@@ -174,14 +174,15 @@ function checkRateLimit(context: Context, source: string, path: string, rateLimi
   const { unit, unlimited, requestsPerUnit, replaces, name } = rateLimit
   const unitPath = joinPath(path, 'unit')
   const known = parseUnit(unit) !== undefined
+  const hasWindow = !unlimited && !isConcurrency(rateLimit)
   if (unlimited && known) {
     findings.problem(source, unitPath, 'should not specify rate limit unit when unlimited', 'no unit')
   }
-  if (!unlimited && !known) {
+  if (hasWindow && !known) {
     findings.problem(source, unitPath, `invalid rate limit unit '${unit}'`, `one of ${units.join(', ')}`)
   }
   const countPath = joinPath(path, names.requestsPerUnit)
-  if (requestsPerUnit === undefined && !unlimited) {
+  if (requestsPerUnit === undefined && hasWindow) {
     const message = `${names.requestsPerUnit} is left out, which counts as 0: every request is over the limit`
     findings.warn(source, countPath, message, `a whole number from 0 to ${maxRequestsPerUnit}`)
   } else if (requestsPerUnit !== undefined && !isRequestsPerUnit(requestsPerUnit)) {

@@ -36,7 +36,9 @@ function statusText({ over, remaining, limit }: DescriptorDecision): string {
   const { name, requestsPerUnit, unit, resetSeconds } = limit
   const nameText = name === '' ? '' : `"name":${JSON.stringify(name)},`
   const requests = requestsPerUnit === 0 ? '' : `"requestsPerUnit":${requestsPerUnit},`
-  const current = `,"currentLimit":{${nameText}${requests}"unit":${unitTexts[unit]}}`
+  // Only a limit of at least 1 has no unit, so one of the last two is there.
+  const limitText = unit === undefined ? requests.slice(0, -1) : `${requests}"unit":${unitTexts[unit]}`
+  const current = `,"currentLimit":{${nameText}${limitText}}`
   const reset = resetSeconds === undefined ? '' : `,"durationUntilReset":"${resetSeconds}s"`
   return `${code}${current}${left}${reset}}`
 }

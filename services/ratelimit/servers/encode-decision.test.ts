@@ -38,9 +38,10 @@ function toStatus({ over, remaining, limit }: DescriptorDecision): MessageInitSh
   const status = { code: toCode(over), limitRemaining: remaining }
   if (limit === undefined) return status
   const { name, requestsPerUnit, unit, resetSeconds } = limit
+  const wireUnit = unit === undefined ? 0 : responseUnits[unit]
   return {
     ...status,
-    currentLimit: { name, requestsPerUnit, unit: responseUnits[unit] },
+    currentLimit: { name, requestsPerUnit, unit: wireUnit },
     ...(resetSeconds !== undefined && { durationUntilReset: { seconds: BigInt(resetSeconds) } }),
   }
 }

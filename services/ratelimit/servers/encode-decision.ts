@@ -57,14 +57,14 @@ function writeStatus(bytes: Buffer, start: number, { over, remaining, limit }: D
   return writeUint(bytes, at, varint(1), limit.resetSeconds)
 }
 
-function limitSize({ name, requestsPerUnit }: CurrentLimit): number {
-  const size = uintSize(requestsPerUnit) + 2
+function limitSize({ name, requestsPerUnit, unit }: CurrentLimit): number {
+  const size = uintSize(requestsPerUnit) + (unit === undefined ? 0 : 2)
   return name === '' ? size : size + messageSize(Buffer.byteLength(name))
 }
 
 function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit }: CurrentLimit): number {
   let at = writeUint(bytes, start, varint(1), requestsPerUnit)
-  at = writeVarint(bytes, at, varint(2), responseUnits[unit])
+  if (unit !== undefined) at = writeVarint(bytes, at, varint(2), responseUnits[unit])
   if (name === '') return at
   at = writeHead(bytes, at, delimited(3), Buffer.byteLength(name))
   return at + bytes.write(name, at)

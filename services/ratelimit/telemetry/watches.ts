@@ -189,7 +189,7 @@ function describeReason(
 ): string {
   if (found === undefined) return 'no limit'
   if (limit === undefined) return 'unlimited'
-  const name = `${limit.requestsPerUnit} per ${limit.unit}`
+  const name = `${limit.requestsPerUnit} ${limit.unit === undefined ? 'at the same time' : `per ${limit.unit}`}`
   if (hits < 0) return `${-hits} hits given back to the limit of ${name}`
   if (over) return `over the limit of ${name}`
   const isShadowed = found.limit.shadowMode && remaining === 0

@@ -104,7 +104,8 @@ function Limit({ rule }: { readonly rule: Rule | undefined }) {
   const { requestsPerUnit, window, algorithm, burst, shadowMode, quotaMode } = limit
   const bucket = burst === requestsPerUnit ? '' : `, burst ${formatCount(burst)}`
   const marks = [shadowMode && 'shadow mode', quotaMode && 'quota'].filter(mark => mark !== false)
-  return html`${formatCount(requestsPerUnit)} per ${displayText(window)}
+  const separator = algorithm === 'Concurrency' ? ' at once,' : ' per'
+  return html`${formatCount(requestsPerUnit)}${separator} ${displayText(window)}
     ${algorithm !== 'FixedWindow' && html`<br /><span class="fine">${displayText(algorithm)}${bucket}</span>`}
     ${marks.map(mark => html`${' '}<span class="mark">${mark}</span>`)}`
 }

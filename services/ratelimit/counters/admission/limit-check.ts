@@ -1,3 +1,5 @@
+export type Algorithm = 'FixedWindow' | 'SlidingWindow' | 'TokenBucket' | 'Concurrency'
+
 /**
  * One of the limits that admit a call together. If none of them rejects the call, every limit that admits it
  * counts its hits. If one rejects it, only limits with `countRejected` count them.
@@ -5,11 +7,11 @@
 export interface LimitCheck {
   /** The whole key. With `FixedWindow` it includes the start of the window, otherwise no time. */
   readonly key: string
-  readonly algorithm: 'FixedWindow' | 'SlidingWindow' | 'TokenBucket'
+  readonly algorithm: Algorithm
   /**
    * The hits of the call, an integer from -(2^53-1) to 2^53-1; 0 only checks whether one more hit would be
-   * admitted. A negative number gives hits back, which is always admitted: those of the current window, or
-   * what the bucket owes, but not more.
+   * admitted. A negative number gives hits back, which is always admitted: those of the current window, what
+   * the bucket owes, or what is held, but not more.
    */
   readonly hits: number
   /**
@@ -17,11 +19,14 @@ export interface LimitCheck {
    * an operator's change of a counter does.
    */
   readonly grants?: boolean
-  /** The hits that one window admits; with `TokenBucket`, the hits that are refilled in a window. */
+  /**
+   * The hits that one window admits; with `TokenBucket`, the hits that are refilled in a window; with
+   * `Concurrency`, the hits that are held at the same time.
+   */
   readonly limit: number
   /** The hits that a full token bucket admits; only `TokenBucket` uses it. */
   readonly burst: number
-  /** The length of a window in ticks. Its products with `limit` and with `burst` are below 2^52. */
+  /** The length of a window in ticks, or the lease of `Concurrency`. Its products with `limit` and with `burst` are below 2^52. */
   readonly windowTicks: number
   /** The number of ticks in a second: 1, 1,000 or 1,000,000. */
   readonly ticksPerSecond: number
@@ -58,8 +63,10 @@ export interface LimitOutcome {
 export interface LimitState {
   /** Returns whether the limit admits this many hits, which are at least 1. */
   admits(hits: number): boolean
-  /** Counts the hits. A negative number takes back hits that this call has counted, or grants hits. */
+  /** Counts the hits. A negative number grants hits. */
   add(hits: number): void
+  /** Takes back the hits that this call has counted last. */
+  undo(hits: number): void
   /** Takes back at most this many hits of earlier calls. */
   giveBack(hits: number): void
   /** Returns how many hits can be added at most while all numbers remain exact. */
@@ -94,7 +101,7 @@ export function admitAll(
   const rejected = checks.some(({ shadow }, index) => !(shadow || admitted[index]))
   if (rejected) {
     for (const [index, { hits, countRejected }] of checks.entries()) {
-      if (admitted[index] && hits > 0 && !countRejected) states[index]?.add(-hits)
+      if (admitted[index] && hits > 0 && !countRejected) states[index]?.undo(hits)
     }
   }
   return checks.map(({ hits, ticksPerSecond }, index) => {

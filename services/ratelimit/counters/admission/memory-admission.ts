@@ -1,6 +1,7 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { maxCount } from '../counters.ts'
 import { type Expiring, ExpiringTable } from '../expiring-table.ts'
+import { Concurrency, type Holds } from './concurrency.ts'
 import { admitAll, type LimitCheck, type LimitOutcome, type LimitState } from './limit-check.ts'
 import { SlidingWindow, type SlidingWindowState } from './sliding-window.ts'
 import { TokenBucket, type TokenBucketState } from './token-bucket.ts'
@@ -15,7 +16,15 @@ interface MemoryAdmissionOptions {
 }
 
 interface Entry extends Expiring {
-  readonly stored: TokenBucketState | SlidingWindowState
+  readonly stored: TokenBucketState | SlidingWindowState | Holds
+}
+
+/** The state of the checks of a call that have one key. */
+interface Opened {
+  readonly check: LimitCheck
+  readonly state: LimitState
+  /** Whether any of the checks is more than a check of 0 hits, which changes nothing. */
+  isAsked: boolean
 }
 
 /** Returns a function that admits calls; the states of their limits are kept in this process. */
@@ -29,16 +38,21 @@ export function createMemoryAdmission(
     if (check.algorithm === 'FixedWindow') return new FixedWindow(count(check, 0), check.limit)
     const now = ticksAt(nowMs, check.ticksPerSecond)
     const stored = entries.get(check.key, nowSeconds)?.stored
+    if (check.algorithm === 'Concurrency') return new Concurrency(stored as Holds | undefined, now, check)
     return check.algorithm === 'TokenBucket'
       ? new TokenBucket(stored as TokenBucketState | undefined, now, check)
       : new SlidingWindow(inTicks(stored as SlidingWindowState | undefined, check), now, check)
   }
 
-  function save(check: LimitCheck, state: LimitState, nowSeconds: number): void {
+  function save({ check, state, isAsked }: Opened, nowSeconds: number): void {
     if (state instanceof FixedWindow) {
       if (state.added !== 0) count(check, state.added)
-    } else if (state instanceof TokenBucket || state instanceof SlidingWindow) {
-      if (!state.isChanged() || check.hits === 0) return
+    } else if (
+      state instanceof TokenBucket ||
+      state instanceof SlidingWindow ||
+      state instanceof Concurrency
+    ) {
+      if (!isAsked || !state.isChanged()) return
       const lastSecond = Math.ceil(nowSeconds + state.expiry() / check.ticksPerSecond)
       const expiresAt = Math.max(entries.get(check.key, nowSeconds)?.expiresAt ?? 0, lastSecond)
       const stored = state instanceof SlidingWindow ? inSeconds(state.stored(), check) : state.stored()
@@ -49,15 +63,16 @@ export function createMemoryAdmission(
   return checks => {
     const nowMs = clock.nowMs()
     const nowSeconds = clock.monotonicMs() / 1000
-    const opened = new Map<string, readonly [LimitCheck, LimitState]>()
+    const opened = new Map<string, Opened>()
     const states = checks.map(check => {
       const name = `${check.limit} ${check.key}`
-      const [, state] = opened.get(name) ?? [check, open(check, nowMs, nowSeconds)]
-      opened.set(name, opened.get(name) ?? [check, state])
-      return state
+      const known = opened.get(name) ?? { check, state: open(check, nowMs, nowSeconds), isAsked: false }
+      known.isAsked ||= check.hits !== 0
+      opened.set(name, known)
+      return known.state
     })
     const outcomes = admitAll(checks, states)
-    for (const [check, state] of opened.values()) save(check, state, nowSeconds)
+    for (const each of opened.values()) save(each, nowSeconds)
     return outcomes
   }
 }
@@ -98,6 +113,10 @@ class FixedWindow implements LimitState {
   add(hits: number): void {
     this.#count += hits
     this.added += hits
+  }
+
+  undo(hits: number): void {
+    this.add(-hits)
   }
 
   giveBack(hits: number): void {

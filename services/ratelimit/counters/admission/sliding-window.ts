@@ -55,6 +55,10 @@ export class SlidingWindow implements LimitState {
     this.#added += hits
   }
 
+  undo(hits: number): void {
+    this.add(-hits)
+  }
+
   giveBack(hits: number): void {
     if (this.#current <= 0) return
     this.#isReduced = true

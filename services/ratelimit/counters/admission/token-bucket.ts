@@ -49,6 +49,10 @@ export class TokenBucket implements LimitState {
     this.#added += hits
   }
 
+  undo(hits: number): void {
+    this.add(-hits)
+  }
+
   giveBack(hits: number): void {
     if (this.#debt === 0) return
     this.#isReduced = true

@@ -231,14 +231,18 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
   test('a login without scripts, or without HSET, has an obstacle that names the command', async t => {
     await redis.command('ACL', 'SETUSER', 'plain', 'on', '>pw', '~*', '+@all', '-@scripting')
     await redis.command('ACL', 'SETUSER', 'flat', 'on', '>pw', '~p:*', '+@all', '-hset')
-    const obstacleOf = async (user: string) => {
+    await redis.command('ACL', 'SETUSER', 'short', 'on', '>pw', '~p:*', '+@all', '-zrem')
+    const obstacleOf = async (user: string, ...features: string[]) => {
       const counters = await openRedis(t, { url: redis.socketPath, auth: `${user}:pw` })
       t.after(() => counters.close())
-      return await counters.findObstacle('p:')
+      return await counters.findObstacle('p:', features)
     }
     assert.match(await obstacleOf('plain'), /no permissions to run the 'evalsha' command/)
     assert.match(await obstacleOf('flat'), /can't run this command.*the script needs GET, HMGET, HSET/)
-    assert.equal(await (await open(t)).findObstacle(''), '')
+    assert.equal(await obstacleOf('short', 'algorithms'), '')
+    const ofHolds = await obstacleOf('short', 'algorithms', 'concurrency')
+    assert.match(ofHolds, /can't run this command.*the script needs ZADD, ZRANGEBYSCORE, ZREM/)
+    assert.equal(await (await open(t)).findObstacle('', ['concurrency']), '')
     assert.equal(await redis.command('EXISTS', '{tollway-probe}:TokenBucket'), '1')
   })
 

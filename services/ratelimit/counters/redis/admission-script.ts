@@ -6,7 +6,7 @@ import { isArrayReply, type RedisReply } from './resp/reply-parser.ts'
 import type { RespWriter } from './resp/request-writer.ts'
 import type { Script } from './send-scripts.ts'
 
-const numberOf = { FixedWindow: 0, SlidingWindow: 1, TokenBucket: 2 } as const
+const numberOf = { FixedWindow: 0, SlidingWindow: 1, TokenBucket: 2, Concurrency: 3 } as const
 
 /** The longest expiry of a state in Redis: 2^31-1 seconds, about 68 years. */
 const maxExpiryMs = (2 ** 31 - 1) * 1000
@@ -16,7 +16,7 @@ const maxExpiryMs = (2 ** 31 - 1) * 1000
  * and defines `open`, `save` and the methods of `LimitState`.
  */
 export const stateFunctions = `\
-local FIXED, SLIDING = 0, 1
+local FIXED, SLIDING, CONCURRENCY = 0, 1, 3
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local call, pcall = redis.call, redis.pcall
 local now, at = tonumber(ARGV[1]), 2
@@ -35,9 +35,115 @@ for i = 1, tonumber(ARGV[2]) do
   l.shadow, l.count_rejected, l.grants = flags % 2 == 1, flags % 4 > 1, flags > 3
   l.now = floor(now / (1000000 / l.rate))
   l.most = l.limit
-  if l.algorithm ~= FIXED and l.algorithm ~= SLIDING and l.limit > 0 then l.most = l.burst end
+  if l.algorithm == 2 and l.limit > 0 then l.most = l.burst end
   limits[i] = l
   at = at + 7
+end
+
+local function hits_of(member)
+  return tonumber(string.match(member, ':(%d+)$'))
+end
+
+-- Reads what is held without the holds that have ended.
+local function open_holds(s, l)
+  s.held, s.time, s.last, s.next, s.taken, s.pending = 0, l.now, 0, 0, {}, {}
+  local stored = pcall('ZRANGEBYSCORE', s.key, '-inf', l.now, 'WITHSCORES')
+  s.problem = stored.err
+  if s.problem then return end
+  local ended = 0
+  for i = 1, #stored, 2 do
+    local score = tonumber(stored[i + 1])
+    if score < 0 then s[stored[i]] = -1 - score
+    else ended = ended + hits_of(stored[i]) end
+  end
+  s.back, s.ended = max(0, s.time - l.now), ended > 0
+  if s.back > 0 then
+    for _, member in ipairs(call('ZRANGEBYSCORE', s.key, string.format('(%.0f', l.now), s.time)) do
+      ended, s.ended = ended + hits_of(member), true
+    end
+  end
+  s.held = s.held - ended
+end
+
+-- Removes ended holds, moves the others if the clock has stepped back, and writes pending ones.
+local function settle_holds(s, l)
+  if s.ended then call('ZREMRANGEBYSCORE', s.key, 0, max(l.now, s.time)) end
+  if s.back > 0 then
+    local holds = call('ZRANGEBYSCORE', s.key, 0, '+inf', 'WITHSCORES')
+    for i = 1, #holds, 2 do call('ZADD', s.key, holds[i + 1] - s.back, holds[i]) end
+    s.last = s.last - s.back
+  end
+  s.ended, s.back, s.time, s.changed = false, 0, l.now, true
+  for i = 1, #s.pending, 1000 do
+    call('ZADD', s.key, unpack(s.pending, i, min(#s.pending, i + 999)))
+  end
+  s.pending = {}
+end
+
+local function add_hold(s, l, hits)
+  local member = string.format('%.0f:%.0f', s.next, hits)
+  s.next = s.next + 1
+  s.held, s.last, s.changed = s.held + hits, max(s.last, l.now + l.window), true
+  s.taken[#s.taken + 1] = { member = member, hits = hits }
+  s.pending[#s.pending + 1] = l.now + l.window
+  s.pending[#s.pending + 1] = member
+end
+
+local function undo_hold(s)
+  local hold = table.remove(s.taken)
+  if #s.pending > 0 then
+    s.pending[#s.pending], s.pending[#s.pending - 1] = nil, nil
+  elseif call('ZREM', s.key, hold.member) == 0 then
+    return
+  end
+  s.held = s.held - hold.hits
+end
+
+local function release_holds(s, l, hits)
+  if s.held == 0 then return end
+  settle_holds(s, l)
+  while hits > 0 and s.held > 0 do
+    local first = call('ZRANGEBYSCORE', s.key, 0, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
+    if not first[1] then break end
+    local held = hits_of(first[1])
+    local released = min(held, hits)
+    call('ZREM', s.key, first[1])
+    if released < held then
+      local rest = string.match(first[1], '^(.*):') .. string.format(':%.0f', held - released)
+      call('ZADD', s.key, first[2], rest)
+      for _, hold in ipairs(s.taken) do
+        if hold.member == first[1] then hold.member, hold.hits = rest, held - released end
+      end
+    end
+    s.held, hits = s.held - released, hits - released
+  end
+end
+
+local function wait_for_holds(s, l, hits)
+  local too_many, from = s.held + hits - l.limit, 0
+  if too_many <= 0 then return 0 end
+  if #s.pending > 0 then settle_holds(s, l) end
+  local after = string.format('(%.0f', max(l.now, s.time))
+  while true do
+    local page = call('ZRANGEBYSCORE', s.key, after, '+inf', 'WITHSCORES', 'LIMIT', from, 100)
+    for i = 1, #page, 2 do
+      too_many = too_many - hits_of(page[i])
+      if too_many <= 0 then return page[i + 1] - s.back - l.now end
+    end
+    if #page == 0 then return 0 end
+    from = from + 100
+  end
+end
+
+local function save_holds(s, l)
+  if not (s.changed or (s.asked and (s.ended or s.back > 0))) then return end
+  settle_holds(s, l)
+  if s.held <= 0 then
+    call('DEL', s.key)
+    return
+  end
+  call('ZADD', s.key, -1 - s.held, 'held', -1 - s.time, 'time', -1 - s.last, 'last', -1 - s.next, 'next')
+  if ARGV[1] == '-1' then call('PEXPIRE', s.key, ceil((s.last - l.now) * (1000 / l.rate))) end
 end
 
 local function open(key, l)
@@ -47,6 +153,8 @@ local function open(key, l)
     s.problem = type(stored) == 'table' and stored.err
     s.count = not s.problem and tonumber(stored or '0')
     if not s.problem and not s.count then s.problem = 'ERR value is not an integer or out of range' end
+  elseif l.algorithm == CONCURRENCY then
+    open_holds(s, l)
   elseif l.algorithm == SLIDING then
     local stored = pcall('HMGET', key, 'start', 'previous', 'current')
     s.problem = stored.err
@@ -82,11 +190,17 @@ end
 local function admits(s, l, hits)
   if hits > l.most then return false end
   if l.algorithm == FIXED then return s.count + hits <= l.limit end
+  if l.algorithm == CONCURRENCY then return s.held + hits <= l.limit end
   if l.algorithm == SLIDING then return s.previous * s.rest <= (l.limit - s.current - hits) * l.window end
   return s.debt + hits * l.window <= l.burst * l.window
 end
 
 local function add(s, l, hits)
+  if l.algorithm == CONCURRENCY then
+    if hits > 0 then add_hold(s, l, hits)
+    elseif hits < 0 then release_holds(s, l, -hits) end
+    return
+  end
   if l.algorithm == FIXED then s.count = s.count + hits
   elseif l.algorithm == SLIDING then s.current = s.current + hits
   else s.debt = max(0, s.debt + hits * l.window) end
@@ -94,29 +208,33 @@ local function add(s, l, hits)
 end
 
 local function give_back(s, l, hits)
-  if l.algorithm == FIXED then add(s, l, -min(hits, max(0, s.count)))
+  if l.algorithm == CONCURRENCY then release_holds(s, l, hits)
+  elseif l.algorithm == FIXED then add(s, l, -min(hits, max(0, s.count)))
   elseif l.algorithm == SLIDING and s.current > 0 then
     s.current, s.reduced = s.current - min(hits, s.current), true
-  elseif l.algorithm ~= SLIDING and s.debt > 0 then
+  elseif l.algorithm == 2 and s.debt > 0 then
     s.debt, s.reduced = max(0, s.debt - hits * l.window), true
   end
 end
 
 local function room(s, l)
   if l.algorithm == FIXED then return max(0, ${maxCount} - s.count) end
+  if l.algorithm == CONCURRENCY then return 0 end
   if l.algorithm == SLIDING then return ${maxCount} - s.current end
   if l.limit == 0 then return 0 end
   return floor((${maxDebt} - s.debt) / l.window)
 end
 
 local function empty(s, l)
-  if l.algorithm == FIXED then s.added, s.count = s.added - s.count, 0
+  if l.algorithm == CONCURRENCY then release_holds(s, l, s.held)
+  elseif l.algorithm == FIXED then s.added, s.count = s.added - s.count, 0
   elseif l.algorithm == SLIDING then s.previous, s.current = 0, 0
   else s.debt = 0 end
 end
 
 local function remaining(s, l)
   if l.algorithm == FIXED then return l.limit - s.count end
+  if l.algorithm == CONCURRENCY then return l.limit - s.held end
   if l.algorithm == SLIDING then
     return floor((l.limit * l.window - s.previous * s.rest) / l.window) - s.current
   end
@@ -132,6 +250,7 @@ end
 local function wait(s, l, hits)
   if l.algorithm == FIXED then return 0 end
   if hits > l.most then return -1 end
+  if l.algorithm == CONCURRENCY then return wait_for_holds(s, l, hits) end
   if l.algorithm == SLIDING then
     local room = l.limit - s.current - hits
     if room >= 0 then return max(0, s.rest - rest_that_fits(l, s.previous, room)) end
@@ -144,6 +263,8 @@ local function save(s)
   local l, ticks = s.limit, 0
   if l.algorithm == FIXED then
     if s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
+  elseif l.algorithm == CONCURRENCY then
+    save_holds(s, l)
   elseif s.added ~= 0 or s.reduced or (s.changed and s.asked) then
     if l.algorithm == SLIDING then
       call('HSET', s.key, 'start', s.start / l.rate, 'previous', s.previous, 'current', s.current)
@@ -166,12 +287,15 @@ end
  *
  * A fixed window is a string, the counter that `INCRBY` changes. A sliding window is a hash of `start` in
  * seconds, `previous` and `current`. A token bucket is a hash of `debt`, `time` and `rate`, the ticks a
- * second in which `time` is measured.
+ * second in which `time` is measured. `Concurrency` is a sorted set: a member `number:hits` for each hold,
+ * whose score is the tick at which it ends; and `held`, the sum of the hits, `time`, the tick of the last
+ * change, `last`, the end of the last hold, and `next`, the number of the next hold. The scores of these four
+ * are negative, -1 minus the number, so that one range from 0 on has exactly the holds.
  *
  * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
  * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and flags
- * (1 for a shadow limit, plus 2 if rejected hits count, plus 4 if negative hits grant); then for each call the number of checks, and for
- * each check the index of its key and of its limit, from 0, and its hits.
+ * (1 for a shadow limit, plus 2 if rejected hits count, plus 4 if negative hits grant); then for each call the
+ * number of checks, and for each check the index of its key and of its limit, from 0, and its hits.
  *
  * The reply has three items for each check: 1 if its limit admits the call, else 0; the remaining hits; and
  * the wait in ticks, or -1. If a key of a call is unreadable, the first item of each check of the call is the
@@ -209,7 +333,9 @@ while ARGV[at + 1] do
       local place = at + 1 + 3 * (i - 1)
       local s, l = states[ARGV[place + 1] + 1], limits[ARGV[place + 2] + 1]
       local hits = tonumber(ARGV[place + 3])
-      if admitted[i] and hits > 0 and not l.count_rejected then add(s, l, -hits) end
+      if admitted[i] and hits > 0 and not l.count_rejected then
+        if l.algorithm == CONCURRENCY then undo_hold(s) else add(s, l, -hits) end
+      end
     end
   end
   first = at + 1

@@ -63,7 +63,7 @@ export interface RedisCountersOptions {
 export interface RedisCounters extends Counters {
   add(batch: readonly Hit[]): Promise<readonly number[]>
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
-  findObstacle(keyPrefix: string): Promise<string>
+  findObstacle(keyPrefix: string, features: readonly string[]): Promise<string>
   openChannel(name: string, listener: ChannelListener): Channel
 }
 
@@ -175,6 +175,7 @@ const probed = (algorithm: LimitCheck['algorithm'], keyPrefix: string): LimitChe
 })
 
 const commands = 'GET, HMGET, HSET, INCRBY, EXPIRE, PEXPIRE and TIME'
+const commandsOfHolds = 'ZADD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYSCORE, DEL, PEXPIRE and TIME'
 
 /** Matches the errors of Redis and of proxies for a command that is missing or not permitted. */
 const rejected = /NOPERM|unknown command|can't run this command/
@@ -189,15 +190,25 @@ const rejected = /NOPERM|unknown command|can't run this command/
 export async function findScriptObstacle(
   counters: Pick<RedisCounters, 'admit'>,
   keyPrefix: string,
+  features: readonly string[],
 ): Promise<string> {
-  try {
-    await counters.admit(
-      (['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const).map(each => probed(each, keyPrefix)),
-    )
-    return ''
-  } catch (error) {
-    const { message } = error as CountersError
-    if (!rejected.test(message)) return ''
-    return message.includes("' command") ? message : `${message}; the script needs ${commands}`
+  const windows = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
+  const obstacle = await probe(windows, commands)
+  if (obstacle !== '' || !features.includes('concurrency')) return obstacle
+  return probe(['Concurrency'], commandsOfHolds)
+
+  async function probe(algorithms: readonly LimitCheck['algorithm'][], needed: string): Promise<string> {
+    try {
+      const checks = algorithms.map(each => probed(each, keyPrefix))
+      await counters.admit(checks)
+      // A hold is also released, which needs other commands.
+      if (algorithms.includes('Concurrency'))
+        await counters.admit(checks.map(each => ({ ...each, hits: -1 })))
+      return ''
+    } catch (error) {
+      const { message } = error as CountersError
+      if (!rejected.test(message)) return ''
+      return message.includes("' command") ? message : `${message}; the script needs ${needed}`
+    }
   }
 }

@@ -107,8 +107,8 @@ class SingleRedisCounters implements RedisCounters {
     return this.#node.admit(checks)
   }
 
-  findObstacle(keyPrefix: string): Promise<string> {
-    return findScriptObstacle(this, keyPrefix)
+  findObstacle(keyPrefix: string, features: readonly string[]): Promise<string> {
+    return findScriptObstacle(this, keyPrefix, features)
   }
 
   openChannel(name: string, listener: ChannelListener): Channel {

@@ -24,7 +24,7 @@ export function countersContract(
   skip: string | false = false,
 ): void {
   describe(`${name} as counters`, { skip }, () => {
-    const tests = { ...additionTests, ...concurrencyTests, ...channelTests, ...lifeTests }
+    const tests = { ...additionTests, ...concurrencyTests, ...holdTests, ...channelTests, ...lifeTests }
     for (const [rule, run] of Object.entries(tests)) {
       test(rule, async t => run(await openFor(t, open), t))
     }
@@ -169,6 +169,35 @@ const concurrencyTests: Record<string, ContractTest> = {
     assert.deepEqual(await counters.add(hitsOf('a=3')), [3])
     assert.deepEqual(await peer.add(hitsOf('a=0 a=1')), [3, 4])
     assert.deepEqual(await counters.add(hitsOf('a=1')), [5])
+  },
+}
+
+const holdTests: Record<string, ContractTest> = {
+  'what runs at the same time in all processes stays within its limit': async ({ counters, peer }, t) => {
+    if (counters.admit === undefined) {
+      t.skip('the backend counts fixed windows only')
+      return
+    }
+    const whole = { key: '{tag}held', limit: 3, burst: 3, shadow: false, countRejected: false }
+    const lease = { windowTicks: 60_000_000, ticksPerSecond: 1_000_000, expirySeconds: 60 }
+    const askFor = async (hits: number, some = counters) => {
+      const [outcome] = (await some.admit?.([{ ...whole, ...lease, algorithm: 'Concurrency', hits }])) ?? []
+      return outcome
+    }
+    const calls = await Promise.all(
+      Array.from({ length: 10 }, (_, call) => askFor(1, call % 2 === 0 ? counters : peer)),
+    )
+    assert.equal(calls.filter(outcome => outcome?.admitted).length, 3)
+    const waits = calls.flatMap(outcome => (outcome?.admitted ? [] : [outcome?.waitSeconds ?? 0]))
+    assert.ok(
+      waits.every(seconds => seconds > 30 && seconds <= 60),
+      `${waits}`,
+    )
+    assert.equal((await askFor(-2, peer))?.remaining, 2)
+    assert.equal((await askFor(3))?.admitted, false)
+    assert.equal((await askFor(2, peer))?.admitted, true)
+    assert.equal((await askFor(4))?.waitSeconds, undefined)
+    assert.equal((await askFor(-maxCount))?.remaining, 3)
   },
 }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { array, boolean, constantFrom, double, integer, oneof, record } from 'fast-check'
 import {
+  concurrency,
   type Oracle,
   type OracleCall,
   slidingWindow,
@@ -104,11 +105,12 @@ const realTrace = record({
 /** Half of the traces have small numbers, and half have the numbers of real rules. */
 export const trace = oneof(smallTrace, realTrace)
 
-export type TracedAlgorithm = 'SlidingWindow' | 'TokenBucket'
+export type TracedAlgorithm = 'SlidingWindow' | 'TokenBucket' | 'Concurrency'
 
 export const oracles: Readonly<Record<TracedAlgorithm, (window: number) => Oracle>> = {
   SlidingWindow: slidingWindow,
   TokenBucket: tokenBucket,
+  Concurrency: concurrency,
 }
 
 /** A finite wait is at most this long. */
@@ -126,7 +128,8 @@ export function checkOf(
     countRejected = false,
   }: Pick<TracedCall, 'hits' | 'limit' | 'burst'> & Partial<TracedCall>,
 ): LimitCheck {
-  const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false, countRejected }
+  const counts = countRejected && algorithm !== 'Concurrency'
+  const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false, countRejected: counts }
   return { ...whole, algorithm, key, windowTicks, hits, limit, burst }
 }
 

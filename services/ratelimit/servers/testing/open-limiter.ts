@@ -10,7 +10,7 @@ import type { Counting } from '../../limiter/counting.ts'
 import type { DecisionRequest, RateLimitDecision } from '../../limiter/decision.ts'
 import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
-import { units } from '../../rules/units.ts'
+import { type Unit, units } from '../../rules/units.ts'
 import { parseYaml } from '../../rules/yaml/parse-yaml.ts'
 import { createLimitStats } from '../../stats/limit-stats.ts'
 import { createStats } from '../../stats/stats.ts'
@@ -78,12 +78,18 @@ function countOf(hits: bigint): number {
 }
 
 const uint32 = fc.oneof(fc.constant(0), fc.nat(300), fc.integer({ min: 0, max: 0xffffffff }))
-const limits = fc.record({
-  name: fc.oneof(fc.constant(''), fc.string({ unit: 'grapheme', size: 'medium' })),
-  requestsPerUnit: uint32,
-  unit: fc.constantFrom(...units),
-  resetSeconds: fc.option(fc.nat(31_536_000), { nil: undefined }),
-})
+const ofUnit = { requestsPerUnit: uint32, unit: fc.constantFrom<Unit | undefined>(...units) }
+const ofConcurrency = {
+  requestsPerUnit: fc.integer({ min: 1, max: 0xffffffff }),
+  unit: fc.constant(undefined),
+}
+const limitOf = (fields: typeof ofUnit) =>
+  fc.record({
+    ...fields,
+    name: fc.oneof(fc.constant(''), fc.string({ unit: 'grapheme', size: 'medium' })),
+    resetSeconds: fc.option(fc.nat(31_536_000), { nil: undefined }),
+  })
+const limits = fc.oneof({ weight: 9, arbitrary: limitOf(ofUnit) }, limitOf(ofConcurrency))
 const statuses = fc.record(
   { over: fc.boolean(), remaining: uint32, limit: limits },
   { requiredKeys: ['over', 'remaining'] },

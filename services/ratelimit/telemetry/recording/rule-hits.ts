@@ -1,3 +1,4 @@
+import { isConcurrency } from '../../rules/fields.ts'
 import type { Limit } from '../../rules/limit.ts'
 import type { DescriptorEntry } from '../../rules/match.ts'
 import { windowStart } from '../../rules/window.ts'
@@ -101,6 +102,8 @@ export class RuleHits {
       counter.isKnown ||= refilled >= capacity + counter.taken
       return !counter.isKnown
     }
+    // A hold from before the recording has ended after its lease.
+    if (isConcurrency(limit)) return nowMs < this.#fromMs + unitSeconds * 1000
     const start = windowStart(Math.floor(nowMs / 1000), limit)
     return (algorithm === 'SlidingWindow' ? start - unitSeconds : start) * 1000 < this.#fromMs
   }

@@ -60,8 +60,8 @@ export class RedisClusterCounters implements RedisCounters {
     return owner.admit(checks)
   }
 
-  findObstacle(keyPrefix: string): Promise<string> {
-    return findScriptObstacle(this, keyPrefix)
+  findObstacle(keyPrefix: string, features: readonly string[]): Promise<string> {
+    return findScriptObstacle(this, keyPrefix, features)
   }
 
   openChannel(name: string, listener: ChannelListener): Channel {

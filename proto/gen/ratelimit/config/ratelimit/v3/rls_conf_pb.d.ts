@@ -282,6 +282,18 @@ export declare type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.Rat
    * @generated from field: bool count_rejected = 1008;
    */
   countRejected: boolean;
+
+  /**
+   * For the algorithm CONCURRENCY. Feature concurrency, as lease_seconds.
+   *
+   * @generated from field: uint32 max_concurrent = 1009;
+   */
+  maxConcurrent: number;
+
+  /**
+   * @generated from field: uint32 lease_seconds = 1010;
+   */
+  leaseSeconds: number;
 };
 
 /**
@@ -359,6 +371,13 @@ export enum RateLimitAlgorithm {
    * @generated from enum value: TOKEN_BUCKET = 2;
    */
   TOKEN_BUCKET = 2,
+
+  /**
+   * Feature concurrency.
+   *
+   * @generated from enum value: CONCURRENCY = 3;
+   */
+  CONCURRENCY = 3,
 }
 
 /**
