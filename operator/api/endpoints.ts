@@ -196,8 +196,8 @@ export const apiEndpoints = [
       rule(true, 'The rule, such as `checkout.user`.'),
       query(
         'by',
-        Type.Enum(['refused', 'hits'], { type: 'string', default: 'refused' }),
-        'Which hits are counted.',
+        Type.Enum(['rejected', 'hits', 'refused'], { type: 'string', default: 'rejected' }),
+        'Which hits are counted. `refused` is the deprecated name of `rejected`.',
       ),
     ],
     answer: shapes.topKeys,

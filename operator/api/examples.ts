@@ -115,7 +115,7 @@ export const raisedExample: shapes.CounterChangeAnswer = {
 export const topKeysExample: shapes.TopKeysAnswer = {
   domain: 'checkout',
   rule: 'checkout.user',
-  by: 'refused',
+  by: 'rejected',
   keys: [{ entries, count: 34, error: 0 }],
   missingAtMost: 0,
   sinceMs: 60_000,

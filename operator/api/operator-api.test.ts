@@ -23,7 +23,7 @@ const calls: Readonly<Record<string, readonly [path: string, body?: unknown]>> =
   counter: [alice],
   reset: ['/counters/reset', { domain: 'checkout', entries }],
   raise: ['/counters/raise', { domain: 'checkout', entries, by: 5 }],
-  top: ['/domains/checkout/top?rule=checkout.user&by=refused'],
+  top: ['/domains/checkout/top?rule=checkout.user&by=rejected'],
   history: ['/history?domain=checkout'],
   whatIf: ['/whatif', examples.whatIfBodyExample],
   try: ['/try', examples.tryBodyExample],
@@ -77,6 +77,15 @@ async function firstEvent(response: Response): Promise<{ name: string; data: unk
   }
   throw new Error(`no event in ${text}`)
 }
+
+test('the top keys by refused, the deprecated name, are those by rejected', async t => {
+  const { ask } = await serveApi(t)
+  const orders = ['', '&by=rejected', '&by=refused', '&by=hits'].map(async by => {
+    const { body } = await ask(`/domains/checkout/top?rule=checkout.user${by}`)
+    return body.by
+  })
+  assert.deepEqual(await Promise.all(orders), ['rejected', 'rejected', 'rejected', 'hits'])
+})
 
 test('a reset and a raise change the counter, and are recorded with the user', async t => {
   const { ask, post, changes } = await serveApi(t)
@@ -397,7 +406,7 @@ describe('an error names the field, the value and the allowed values', () => {
       undefined,
       400,
       'by',
-      '"x" is not one of refused, hits',
+      '"x" is not one of rejected, hits, refused',
     ],
   ]
   for (const [text, path, body, expected, field, message] of cases)

@@ -232,7 +232,7 @@ export const topKeys = answerShape(
   {
     domain,
     rule: textShape('The rule.'),
-    by: textShape('`refused` or `hits`: which hits are counted.'),
+    by: textShape('`rejected` or `hits`: which hits are counted.'),
     keys: Type.Array(
       answerShape(
         {

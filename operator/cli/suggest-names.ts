@@ -22,12 +22,12 @@ export async function suggestNames(
 ): Promise<readonly string[]> {
   if (kind !== 'domain' && kind !== 'rule') return []
   const none = new Promise<readonly string[]>(resolve => setTimeout(resolve, answerMs, []).unref())
-  const names = kind === 'domain' ? domainNames(given) : ruleNames(given)
+  const names = kind === 'domain' ? listDomains(given) : listRules(given)
   const found = await Promise.race([names.catch(() => []), none])
   return [...new Set(found)].sort().slice(0, maxNames)
 }
 
-async function domainNames(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
+async function listDomains(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
   if (given.has('operator')) return (await listItems('/domains', given)).map(({ domain }) => domain ?? '')
   const { resources } = await readGivenFolder(given)
   const ours = resources.filter(({ kind }) => kind === rateLimitConfigKind.kind)
@@ -37,7 +37,7 @@ async function domainNames(given: ReadonlyMap<string, string>): Promise<readonly
   })
 }
 
-async function ruleNames(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
+async function listRules(given: ReadonlyMap<string, string>): Promise<readonly string[]> {
   const domain = given.get('domain')
   if (domain === undefined) return []
   const rules = await listItems(`/domains/${encodeURIComponent(domain)}/rules`, given)

@@ -39,7 +39,7 @@ const answers: Answers = {
   reset: (at, { pods }) => pods.reset(at),
   raise: ({ at = noAddress, by }, { pods }) => pods.raise(at, by),
   top: ({ domain, rule, byRefused }, { pods }) =>
-    pods.top({ domain, rule, by: byRefused ? 'refused' : 'hits' }),
+    pods.top({ domain, rule, by: byRefused ? 'rejected' : 'hits' }),
   history: async (query, { pods }) => ({ points: await pods.history(query) }),
   series: (watched, { pods }, signal) => pods.series(watched, signal),
   tap: (watched, { pods }, signal) => pods.tap(watched, signal),

@@ -110,7 +110,7 @@ function remotePodSessions(queries: LeaderQueries): PodSessions {
     counter: at => queries.askOnce('counter', at),
     reset: at => queries.askOnce('reset', at),
     raise: (at: CounterAddress, by) => queries.askOnce('raise', { at, by }),
-    top: ({ domain, rule, by }) => queries.askOnce('top', { domain, rule, byRefused: by === 'refused' }),
+    top: ({ domain, rule, by }) => queries.askOnce('top', { domain, rule, byRefused: by === 'rejected' }),
     history: async query => (await queries.askOnce('history', query)).points,
     series: (watched: Watched, signal) => queries.ask('series', watched, signal),
     tap: (watched: Watched, signal) => queries.ask('tap', watched, signal),

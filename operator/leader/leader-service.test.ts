@@ -244,7 +244,7 @@ test('an operator passes on what its leader answers to each query, unchanged', a
     of => of.counter(at),
     of => of.raise(at, 2),
     of => of.reset(at),
-    of => of.top({ domain: 'checkout', rule: 'checkout.user', by: 'refused' }),
+    of => of.top({ domain: 'checkout', rule: 'checkout.user', by: 'rejected' }),
     of => of.history({ domains: ['checkout'] }),
     of =>
       Array.fromAsync(

@@ -183,7 +183,7 @@ export interface TopQuery {
   readonly domain: string
   readonly rule: string
   /** Whether only rejected hits are counted, or all hits. */
-  readonly by: 'refused' | 'hits'
+  readonly by: 'rejected' | 'hits'
 }
 
 export interface TopKeys {

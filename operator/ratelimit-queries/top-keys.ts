@@ -63,7 +63,7 @@ export class TopKeyCounts {
 
   #begin(name: string, { domain, rule, by }: TopQuery): Count {
     const latest = new Map<ProcessSession, Top>()
-    const key = { what: 'top', domain, rule, byRefused: by === 'refused' } as const
+    const key = { what: 'top', domain, rule, byRefused: by === 'rejected' } as const
     const stop = this.#parts.reports.watch(key, (session, report) => {
       if (report.case !== 'top') return
       latest.set(session, report.value)

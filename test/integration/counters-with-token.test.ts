@@ -39,7 +39,7 @@ test('top and tap print the keys and decisions of a process to the owner of a to
     return startProgram(globalThis.process.execPath, [programs.tollway, 'counters', ...args, ...operator])
   }
   const good = writeFile('token', `${token}\n`)
-  const topArgs = ['top', '--domain', 'shop', '--rule', 'shop.user', '--by', 'refused']
+  const topArgs = ['top', '--domain', 'shop', '--rule', 'shop.user', '--by', 'rejected']
 
   const stranger = run(writeFile('wrong', 'another-token'), ...topArgs)
   assert.equal(await stranger.exited(), 2)

@@ -338,7 +338,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
         for (const { entries, over, reason } of decisions) seen.push(`${entries[0]?.value} ${over} ${reason}`)
       }
     })()
-    const first = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'refused' })
+    const first = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'rejected' })
     assert.deepEqual([first.keys, first.missing], [[], []])
     const startMs = performance.now()
     await ask(process, 'alice', 5)
@@ -348,7 +348,7 @@ describe('the sessions of rate limit processes', { concurrency: 4 }, () => {
     assert.equal(seen.at(-1), 'bob true over the limit of 1 per day')
     await waitFor('the series', () => points.allowed === 2 && points.refused === 6)
     const top = await waitFor('the top keys', async () => {
-      const { keys } = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'refused' })
+      const { keys } = await sessions.top({ domain: 'shop', rule: 'shop.user', by: 'rejected' })
       return keys.length === 2 && keys
     })
     assert.deepEqual(

@@ -104,7 +104,7 @@ export const top: Handler = {
   async answer(call): Promise<TopKeysAnswer> {
     const domain = requiredText(call, 'domain')
     const rule = requiredText(call, 'rule')
-    const by = requiredText(call, 'by') as 'refused' | 'hits'
+    const by = requiredText(call, 'by') === 'hits' ? 'hits' : 'rejected'
     await checkRule(call)
     const found = await call.sources.pods.top({ domain, rule, by })
     const { keys, missingAtMost, sinceMs, missing, hashed = false } = found

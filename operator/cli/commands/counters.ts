@@ -37,7 +37,7 @@ const order = choice(['rejected', 'hits'], {
   placeholder: 'ORDER',
   help: 'top: sort the keys by rejected hits or by all hits: rejected or hits',
 })
-/** Accepts `refused` for `rejected`, because the API calls it so. */
+/** Accepts `refused`, the deprecated name of `rejected`. */
 const toOrder = (text: string) => (text === 'refused' ? 'rejected' : text)
 const topOptions = {
   domain: domainOption,
@@ -173,7 +173,7 @@ async function top(
   const operator = await source.open(sourceValues, output)
   const matched = entries && (await callApi<CounterAnswer>(operator, `/counters?${toQuery(domain, entries)}`))
   const rule = matched?.rule ?? named
-  const query = new URLSearchParams({ rule, by: values.by === 'rejected' ? 'refused' : values.by })
+  const query = new URLSearchParams({ rule, by: values.by })
   const path = `/domains/${encodeURIComponent(domain)}/top?${query}`
   const answer = await callApi<TopKeysAnswer>(operator, path)
   if (format !== 'table') output.print(render(answer, format))

@@ -19,14 +19,14 @@ const maxShown = 10
 
 /** The keys of a rule with the most hits, counted since the first call. */
 export function TopKeysList({ domain, rule }: TopKeysProps) {
-  const by = useSignal<'refused' | 'hits'>('hits')
+  const by = useSignal('hits')
   const { answer, problem } = usePoll<TopKeysAnswer>(
     `/domains/${encodeURIComponent(domain)}/top`,
     { rule, by: by.value },
     everyMs,
   )
   const choose = (value: string) => {
-    by.value = value as 'refused' | 'hits'
+    by.value = value
   }
   return html`
     <${Choice} id="by" label="Top keys by" ...${{ options, chosen: by.value }} onChoose=${choose} />
@@ -35,7 +35,7 @@ export function TopKeysList({ domain, rule }: TopKeysProps) {
   `
 }
 
-const options = [{ value: 'hits' }, { value: 'refused', text: 'rejected hits' }]
+const options = [{ value: 'hits' }, { value: 'rejected', text: 'rejected hits' }]
 
 type Key = TopKeysAnswer['keys'][number]
 
