@@ -82,7 +82,7 @@ test('the top keys by refused, the deprecated name, are those by rejected', asyn
   const { ask } = await serveApi(t)
   const orders = ['', '&by=rejected', '&by=refused', '&by=hits'].map(async by => {
     const { body } = await ask(`/domains/checkout/top?rule=checkout.user${by}`)
-    return body.by
+    return (body as { readonly by?: unknown }).by
   })
   assert.deepEqual(await Promise.all(orders), ['rejected', 'rejected', 'rejected', 'hits'])
 })

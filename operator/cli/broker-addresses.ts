@@ -2,8 +2,8 @@ import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { aFile, type OptionValues, optionalText, texts } from '@tollway/chassis/command-line/option.ts'
 import type { BrokerAddress } from '../broker-queries/broker-pages.ts'
 import { mayRun, readStatusReport } from '../environments/host/status-file.ts'
-import { readInput } from './read-input.ts'
-import type { SourceOf } from './run-program.ts'
+import { parseServerUrl, readInput, readTokens } from './read-input.ts'
+import { createSource } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
 /** The options of every command that calls brokers. */
@@ -22,22 +22,10 @@ const addressOptions = {
 }
 
 /** The source of the brokers of `--address`: see `findBrokers`. */
-export const brokerSource: SourceOf<readonly BrokerAddress[]> = {
-  options: addressOptions,
-  open: async values => findBrokers(values as OptionValues<typeof addressOptions>),
-}
+export const brokerSource = createSource(addressOptions, async values => findBrokers(values))
 
 function fileOption(help: string) {
   return optionalText({ placeholder: 'FILE', help, completion: aFile })
-}
-
-interface AddressValues {
-  readonly address: readonly string[]
-  readonly 'token-file'?: string | undefined
-  readonly ca?: string | undefined
-  readonly cert?: string | undefined
-  readonly key?: string | undefined
-  readonly 'state-dir': string
 }
 
 const maxFileBytes = 1024 * 1024
@@ -47,7 +35,7 @@ const maxFileBytes = 1024 * 1024
  *
  * @throws UsageError for an option that is invalid or has no effect
  */
-function findBrokers(values: AddressValues): readonly BrokerAddress[] {
+function findBrokers(values: OptionValues<typeof addressOptions>): readonly BrokerAddress[] {
   const { address, cert, key } = values
   if (address.length === 0) {
     const unused = (['token-file', 'ca', 'cert', 'key'] as const).find(name => values[name] !== undefined)
@@ -57,12 +45,12 @@ function findBrokers(values: AddressValues): readonly BrokerAddress[] {
   if ((cert === undefined) !== (key === undefined))
     throw new UsageError('--cert and --key must be given together')
   const files = {
-    ...(values['token-file'] !== undefined && { token: readToken(values['token-file']) }),
+    ...(values['token-file'] !== undefined && { token: readTokens(values['token-file'])[0] }),
     ...(values.ca !== undefined && { ca: readInput('--ca', values.ca, maxFileBytes) }),
     ...(cert !== undefined && { cert: readInput('--cert', cert, maxFileBytes) }),
     ...(key !== undefined && { key: readInput('--key', key, maxFileBytes) }),
   }
-  return address.map(text => ({ url: parseAddress(text), ...files }))
+  return address.map(text => ({ url: parseServerUrl('--address', text), ...files }))
 }
 
 function debugServers(stateDir: string): readonly URL[] {
@@ -78,25 +66,5 @@ function debugServers(stateDir: string): readonly URL[] {
       'the operator on this machine runs no broker; start one with: tollway run --broker-replicas 1',
     )
   }
-  return found.map(parseAddress)
-}
-
-function parseAddress(text: string): URL {
-  const url = URL.parse(text)
-  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
-  if (url !== null && isHttp && url.search + url.hash + url.username + url.password === '') return url
-  throw new UsageError(`--address ${text}: must be http://HOST:PORT or https://HOST:PORT`)
-}
-
-/** Returns the first token of a file in the format of the broker's ADMIN_TOKEN_FILE. */
-function readToken(path: string): string {
-  const lines = readInput('--token-file', path, maxFileBytes).split('\n')
-  const token = lines.map(line => line.trim()).find(line => line !== '' && !line.startsWith('#'))
-  if (token === undefined) throw new UsageError(`--token-file ${path}: the file has no token`)
-  if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new UsageError(
-      `--token-file ${path}: the token must consist of escapeControls ASCII characters without spaces`,
-    )
-  }
-  return token
+  return found.map(address => new URL(address))
 }

@@ -8,6 +8,8 @@ import { findOperator } from './find-operator.ts'
 const folder = temporaryFolder('find-operator')
 const tokenFile = join(folder, 'token')
 writeFileSync(tokenFile, 'canary-7f3a\n')
+const twoTokens = join(folder, 'two-tokens')
+writeFileSync(twoTokens, 'canary-1\ncanary-2\n')
 const named = { operator: 'http://localhost:8000', 'token-file': tokenFile, 'state-dir': folder }
 
 test('the token file is used for loopback addresses and for https', async () => {
@@ -18,13 +20,14 @@ test('the token file is used for loopback addresses and for https', async () => 
 for (const [text, values, message] of [
   ['without TLS', { ...named, operator: 'http://10.0.0.7:8000' }, /tokens are sent only with TLS/],
   ['in the URL', { ...named, operator: 'http://user:canary@localhost' }, /must be http:\/\/HOST:PORT/],
+  ['among others', { ...named, 'token-file': twoTokens }, /must contain exactly one token/],
   ['with a bad file', { ...named, 'token-file': folder }, /--token-file/],
+  ['without an operator', { ...named, operator: undefined }, /--token-file requires --operator/],
   [
-    'without an operator',
-    { 'token-file': tokenFile, 'state-dir': folder },
-    /--token-file requires --operator/,
+    'without any',
+    { ...named, operator: undefined, 'token-file': undefined },
+    /no operator runs with the state/,
   ],
-  ['without any', { 'state-dir': folder }, /no operator runs with the state/],
 ] as const)
   test(`a token ${text} is rejected without showing it`, async () => {
     await assert.rejects(findOperator(values), (error: Error) => {

@@ -3,8 +3,8 @@ import { aFile, type OptionValues, optionalText } from '@tollway/chassis/command
 import { isLoopback } from '@tollway/chassis/net/is-loopback.ts'
 import { mayRun, readStatusReport } from '../environments/host/status-file.ts'
 import { accessFromEnvironment } from '../environments/kubernetes/api/access.ts'
-import { readInput } from './read-input.ts'
-import type { SourceOf } from './run-program.ts'
+import { parseServerUrl, readToken } from './read-input.ts'
+import { createSource } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
 /** The options of every command that calls the API of an operator. */
@@ -24,16 +24,7 @@ const operatorOptions = {
 }
 
 /** The source of the operator of `--operator`: see `findOperator`. */
-export const operatorSource: SourceOf<OperatorAddress> = {
-  options: operatorOptions,
-  open: values => findOperator(values as OptionValues<typeof operatorOptions>),
-}
-
-interface OperatorValues {
-  readonly operator?: string | undefined
-  readonly 'token-file'?: string | undefined
-  readonly 'state-dir': string
-}
+export const operatorSource = createSource(operatorOptions, findOperator)
 
 /** The address of an operator, and the bearer token for the API there. */
 export interface OperatorAddress {
@@ -41,21 +32,19 @@ export interface OperatorAddress {
   readonly token?: string
 }
 
-const maxTokenFileBytes = 64 * 1024
-
 /**
  * Resolves with the operator of `--operator` or, without this option, the one on this machine, which requires
  * no token.
  *
  * @throws UsageError for invalid options, Error if no operator runs; no message contains a token
  */
-export async function findOperator(values: OperatorValues): Promise<OperatorAddress> {
+export async function findOperator(values: OptionValues<typeof operatorOptions>): Promise<OperatorAddress> {
   const { operator, 'token-file': tokenFile, 'state-dir': stateDir } = values
   if (operator === undefined) {
     if (tokenFile !== undefined) throw new UsageError('--token-file requires --operator')
     return { url: findLocalOperator(stateDir) }
   }
-  const url = parseUrl(operator)
+  const url = parseServerUrl('--operator', operator)
   const token = tokenFile === undefined ? await readKubeconfigToken() : readToken(tokenFile)
   if (token === undefined) return { url }
   if (url.protocol === 'http:' && !isLoopback(url.hostname.replace(/^\[(.*)\]$/, '$1'))) {
@@ -71,19 +60,6 @@ function findLocalOperator(stateDir: string): URL {
   if (address !== undefined) return new URL(address)
   const advice = 'start one with: tollway run -f FOLDER, or name one with --operator'
   throw new Error(`no operator runs with the state in ${stateDir}; ${advice}`)
-}
-
-function parseUrl(text: string): URL {
-  const url = URL.parse(text)
-  const isHttp = url?.protocol === 'http:' || url?.protocol === 'https:'
-  if (url !== null && isHttp && url.search + url.hash + url.username + url.password === '') return url
-  throw new UsageError('--operator: must be http://HOST:PORT or https://HOST:PORT')
-}
-
-function readToken(path: string): string {
-  const token = readInput('--token-file', path, maxTokenFileBytes).trim()
-  if (/^[\x21-\x7e]+$/.test(token)) return token
-  throw new UsageError(`--token-file ${path}: the file must contain exactly one token`)
 }
 
 /**

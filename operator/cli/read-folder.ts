@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { type CommandOutput, UsageError } from '@tollway/chassis/command-line/command.ts'
-import type { OptionValues } from '@tollway/chassis/command-line/option.ts'
 import { openRememberedFile, rememberedPath } from '../environments/host/memory.ts'
 import { createFileSource } from '../environments/host/resources.ts'
 import { folderSecrets } from '../environments/host/secrets.ts'
@@ -11,17 +10,13 @@ import type { ResourceMemory } from '../kinds/choose-contents.ts'
 import type { KindAdapter, Named } from '../kinds/kind-adapter.ts'
 import { type KindAdapters, openKindAdapters, rememberedKinds, unknownKinds } from '../kinds/registry.ts'
 import type { SourcedResource, SourceProblem } from '../kinds/source.ts'
-import type { SourceOf } from './run-program.ts'
+import { createSource } from './run-program.ts'
 import { folderOptions } from './shared-options.ts'
 
 /** The manifests of `--file` or, without this option, those of the operator on this machine. */
-export const folderSource: SourceOf<FolderContent> = {
-  options: folderOptions,
-  open(values, output) {
-    const { file, 'state-dir': stateDir } = values as OptionValues<typeof folderOptions>
-    return readFolder(file, stateDir, output)
-  },
-}
+export const folderSource = createSource(folderOptions, ({ file, 'state-dir': stateDir }, output) =>
+  readFolder(file, stateDir, output),
+)
 
 export interface FolderContent {
   readonly folder: string

@@ -1,5 +1,5 @@
 import { type Command, type CommandOutput, exitCodes } from '@tollway/chassis/command-line/command.ts'
-import type { Options } from '@tollway/chassis/command-line/option.ts'
+import type { Options, OptionValues } from '@tollway/chassis/command-line/option.ts'
 import { adviceFor, describeUnknown, executeCommand } from '@tollway/chassis/command-line/run-command.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { completeWords, formatSuggestions } from './complete-words.ts'
@@ -97,8 +97,13 @@ export interface SourceOf<Found> {
   /** The options that select the source. */
   readonly options: Options
   /** Opens the source. Rejects with an error that names what was not found, or the missing right. */
-  open(values: SourceValues, output: Pick<CommandOutput, 'printError'>): Promise<Found>
+  open(values: Readonly<Record<string, unknown>>, output: Pick<CommandOutput, 'printError'>): Promise<Found>
 }
 
-/** The parsed values of options, by the names of the options. */
-export type SourceValues = Readonly<Record<string, unknown>>
+/** Creates a source. `open` gets the parsed values of its options. */
+export function createSource<const Table extends Options, Found>(
+  options: Table,
+  open: (values: OptionValues<Table>, output: Pick<CommandOutput, 'printError'>) => Promise<Found>,
+): SourceOf<Found> {
+  return { options, open: (values, output) => open(values as OptionValues<Table>, output) }
+}

@@ -17,8 +17,8 @@ import {
   type TollwayPod,
   toPod,
 } from '../kubectl/find-tollway.ts'
-import { type Cluster, clusterOptions, MissingRightError, toClusterValues } from '../kubectl/open-cluster.ts'
-import type { SourceOf } from '../run-program.ts'
+import { type Cluster, clusterOptions, MissingRightError } from '../kubectl/open-cluster.ts'
+import { createSource } from '../run-program.ts'
 import { Bundle, countProblems } from './bundle.ts'
 
 const maxPageBytes = 32 * 1024 * 1024
@@ -207,18 +207,12 @@ function parseCertificates({ data }: KubeObject) {
 }
 
 /** The source of the support bundle of a cluster, with everything that the user may read. */
-export const clusterBundle: SourceOf<Bundle> = {
-  options: clusterOptions,
-  open: values =>
-    withCluster(values, async cluster => {
-      const { namespace, 'tollway-namespace': tollwayNamespace } = toClusterValues(values)
-      const bundle = new Bundle(await readTokens(cluster))
-      await collectFromCluster(cluster, bundle, { namespace, tollwayNamespace })
-      return bundle
-    }),
-}
-
-async function readTokens(cluster: { token(): Promise<string | undefined> }): Promise<readonly string[]> {
-  const token = await cluster.token()
-  return token === undefined ? [] : [token]
-}
+export const clusterBundle = createSource(clusterOptions, values =>
+  withCluster(values, async cluster => {
+    const { namespace, 'tollway-namespace': tollwayNamespace } = values
+    const token = await cluster.token()
+    const bundle = new Bundle(token === undefined ? [] : [token])
+    await collectFromCluster(cluster, bundle, { namespace, tollwayNamespace })
+    return bundle
+  }),
+)

@@ -8,7 +8,7 @@ import {
 import { aFile, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
-import type { SourceOf } from '../run-program.ts'
+import { createSource, type SourceOf } from '../run-program.ts'
 import { stateDirOption } from '../shared-options.ts'
 import type { Bundle } from './bundle.ts'
 import { NoTollwayError } from './collect-from-cluster.ts'
@@ -22,10 +22,9 @@ const own = {
   }),
 }
 
-const machineBundle: SourceOf<Bundle> = {
-  options: { 'state-dir': stateDirOption },
-  open: values => collectFromMachine(`${values['state-dir']}`),
-}
+const machineBundle = createSource({ 'state-dir': stateDirOption }, values =>
+  collectFromMachine(values['state-dir']),
+)
 
 /** Creates the command. `source` collects from this machine or from a cluster. */
 export const createCollect = (source: SourceOf<Bundle>): Command => ({

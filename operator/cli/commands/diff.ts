@@ -5,7 +5,7 @@ import { readStatusReport } from '../../environments/host/status-file.ts'
 import { compareResources, type DiffTarget, describeDifferences } from '../compare-resources.ts'
 import { openKinds, readFolder } from '../read-folder.ts'
 import { render } from '../render.ts'
-import type { SourceOf } from '../run-program.ts'
+import { createSource, type SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
 /** The exit codes, the same as those of `kubectl diff`. */
@@ -24,10 +24,9 @@ const own = {
   output: outputOption(),
 }
 
-const machineTarget: SourceOf<DiffTarget> = {
-  options: { 'state-dir': stateDirOption },
-  async open(values, output) {
-    const stateDir = `${values['state-dir']}`
+const machineTarget = createSource(
+  { 'state-dir': stateDirOption },
+  async ({ 'state-dir': stateDir }, output): Promise<DiffTarget> => {
     if (readStatusReport(stateDir) === undefined)
       throw new Error(
         `no operator has run with the state in ${stateDir}; start one with: tollway run -f FOLDER`,
@@ -39,7 +38,7 @@ const machineTarget: SourceOf<DiffTarget> = {
       withResources: async resources => ({ ...content, resources, kinds: openKinds(resources) }),
     }
   },
-}
+)
 
 /** Creates the command. `source` finds the current resources, on this machine or in a cluster. */
 export const createDiff = (source: SourceOf<DiffTarget>): Command => ({

@@ -1,7 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
 import {
-  type OptionValues,
   optionalText,
   seconds,
   textOr,
@@ -19,7 +18,7 @@ import { columnsOfKinds } from '../../kinds/registry.ts'
 import type { SourceProblem } from '../../kinds/source.ts'
 import { findCondition, isReady, type StatusReport } from '../../status/status-report.ts'
 import { render, renderTable } from '../render.ts'
-import type { SourceOf } from '../run-program.ts'
+import { createSource, type SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
 const pollMs = 50
@@ -37,20 +36,17 @@ export type ReadReport = () => Promise<StatusReport | Unavailable>
 
 const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
 
-const operatorOptions = {
-  'state-dir': stateDirOption,
-  operator: optionalText({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
-}
-
-const operatorSource: SourceOf<ReadReport> = {
-  options: operatorOptions,
-  async open(values) {
-    const { operator, 'state-dir': stateDir } = values as OptionValues<typeof operatorOptions>
+const operatorSource = createSource(
+  {
+    'state-dir': stateDirOption,
+    operator: optionalText({ placeholder: 'URL', help: 'the URL of an operator in a cluster' }),
+  },
+  async ({ operator, 'state-dir': stateDir }): Promise<ReadReport> => {
     if (operator !== undefined) return () => fetchReport(operator)
     const problem = `no operator runs with the state in ${stateDir}; start one with: tollway run -f FOLDER`
     return async () => (await readCurrentReport(stateDir)) ?? { problem }
   },
-}
+)
 
 const own = {
   wait: seconds(0, { help: 'the maximum time to wait until everything is ready' }),

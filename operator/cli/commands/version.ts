@@ -3,7 +3,7 @@ import { parseWithSource } from '@tollway/chassis/command-line/parse-options.ts'
 import { version } from '@tollway/chassis/version.ts'
 import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { render, renderTable } from '../render.ts'
-import type { SourceOf } from '../run-program.ts'
+import { createSource, type SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 import { readCurrentReport } from './status.ts'
 
@@ -26,22 +26,19 @@ export interface InstalledPart {
   readonly image?: string
 }
 
-const machine: SourceOf<Installed> = {
-  options: { 'state-dir': stateDirOption },
-  async open(values) {
-    const report = await readCurrentReport(`${values['state-dir']}`)
-    if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
-    // The processes of services have the version of the operator, because it starts them from its own files.
-    const running = report.version === undefined ? {} : { version: report.version }
-    const services = report.replicas.map(({ name }) => ({ name, ...running }))
-    return {
-      operators: [{ name: `process ${report.pid}`, ...running }],
-      services,
-      definitions: [],
-      problems: [],
-    }
-  },
-}
+const machine = createSource({ 'state-dir': stateDirOption }, async (values): Promise<Installed> => {
+  const report = await readCurrentReport(values['state-dir'])
+  if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
+  // The processes of services have the version of the operator, because it starts them from its own files.
+  const running = report.version === undefined ? {} : { version: report.version }
+  const services = report.replicas.map(({ name }) => ({ name, ...running }))
+  return {
+    operators: [{ name: `process ${report.pid}`, ...running }],
+    services,
+    definitions: [],
+    problems: [],
+  }
+})
 
 const own = { output: outputOption() }
 

@@ -10,15 +10,9 @@ import type { RouteSecrets, SecretReference } from '../../kinds/animation-stream
 import type { SourcedResource } from '../../kinds/source.ts'
 import type { DiffTarget } from '../compare-resources.ts'
 import { type FolderContent, openKinds } from '../read-folder.ts'
-import type { SourceOf } from '../run-program.ts'
+import { createSource } from '../run-program.ts'
 import { readCluster } from './cluster-sources.ts'
-import {
-  type Cluster,
-  clusterOptions,
-  MissingRightError,
-  openCluster,
-  toClusterValues,
-} from './open-cluster.ts'
+import { type Cluster, clusterOptions, MissingRightError, openCluster } from './open-cluster.ts'
 
 const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 
@@ -27,37 +21,34 @@ const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced
  * stores nothing. The dry run replaces the resource, because an apply would keep the fields of other field
  * managers.
  */
-export const clusterTarget: SourceOf<DiffTarget> = {
-  options: clusterOptions,
-  async open(values, output) {
-    const cluster = await openCluster(toClusterValues(values))
-    const resources = await readCluster(cluster, toClusterValues(values).namespace)
-    const withResources = async (list: readonly SourcedResource[]): Promise<FolderContent> => ({
-      folder: 'the cluster',
-      resources: list,
-      problems: [],
-      unread: [],
-      kinds: openKinds(list, await readSecretNames(cluster, list)),
-      memoriesOf: () => new Map(),
-    })
-    let isWarned = false
-    return {
-      content: await withResources(resources),
-      withResources,
-      async completeSpec(wanted, current) {
-        try {
-          return await dryRun(cluster, wanted, current)
-        } catch (error) {
-          if (!(error instanceof MissingRightError)) throw error
-          if (!isWarned)
-            output.printError(`compared without the defaults of the API server: ${error.message}\n`)
-          isWarned = true
-          return wanted.spec
-        }
-      },
-    }
-  },
-}
+export const clusterTarget = createSource(clusterOptions, async (values, output): Promise<DiffTarget> => {
+  const cluster = await openCluster(values)
+  const resources = await readCluster(cluster, values.namespace)
+  const withResources = async (list: readonly SourcedResource[]): Promise<FolderContent> => ({
+    folder: 'the cluster',
+    resources: list,
+    problems: [],
+    unread: [],
+    kinds: openKinds(list, await readSecretNames(cluster, list)),
+    memoriesOf: () => new Map(),
+  })
+  let isWarned = false
+  return {
+    content: await withResources(resources),
+    withResources,
+    async completeSpec(wanted, current) {
+      try {
+        return await dryRun(cluster, wanted, current)
+      } catch (error) {
+        if (!(error instanceof MissingRightError)) throw error
+        if (!isWarned)
+          output.printError(`compared without the defaults of the API server: ${error.message}\n`)
+        isWarned = true
+        return wanted.spec
+      }
+    },
+  }
+})
 
 async function dryRun(cluster: Cluster, wanted: SourcedResource, current: SourcedResource | undefined) {
   const { kind, namespace, name, spec } = wanted

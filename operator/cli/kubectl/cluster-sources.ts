@@ -17,21 +17,20 @@ import type { StatusReport } from '../../status/status-report.ts'
 import type { ReadReport } from '../commands/status.ts'
 import type { OperatorAddress } from '../find-operator.ts'
 import { type FolderContent, folderSource, openKinds } from '../read-folder.ts'
-import { readInput } from '../read-input.ts'
-import type { SourceOf, SourceValues } from '../run-program.ts'
+import { readToken } from '../read-input.ts'
+import { createSource } from '../run-program.ts'
 import { findOperatorPods, findServicePods, operatorPort, pagePath, type TollwayPod } from './find-tollway.ts'
-import { type Cluster, clusterOptions, openCluster, toClusterValues } from './open-cluster.ts'
+import { type Cluster, type ClusterValues, clusterOptions, openCluster } from './open-cluster.ts'
 import { forwardHttpPort, forwardPort } from './port-forward.ts'
 
 export const maxReportBytes = 64 * 1024 * 1024
-const maxTokenBytes = 64 * 1024
 
 /** Opens the cluster that the options name, and closes it after use. */
 export async function withCluster<T>(
-  values: SourceValues,
+  values: ClusterValues,
   use: (cluster: Cluster) => Promise<T>,
 ): Promise<T> {
-  const cluster = await openCluster(toClusterValues(values))
+  const cluster = await openCluster(values)
   try {
     return await use(cluster)
   } finally {
@@ -43,23 +42,21 @@ export async function withCluster<T>(
  * The report of an operator, read through the API server, with the resources that the user may list. The page
  * of the operator itself has only the numbers of resources.
  */
-export const clusterReport: SourceOf<ReadReport> = {
-  options: clusterOptions,
-  async open(values) {
-    const { namespace } = toClusterValues(values)
-    return () =>
+export const clusterReport = createSource(
+  clusterOptions,
+  async (values): Promise<ReadReport> =>
+    () =>
       withCluster(values, async cluster => {
         const report = await readReport(cluster, values)
         if (!report) return { problem: 'the operator has no report yet' }
-        return { ...report, resources: await readStatuses(cluster, namespace) }
-      })
-  },
-}
+        return { ...report, resources: await readStatuses(cluster, values.namespace) }
+      }),
+)
 
 /**
  * Resolves with the report of the first operator that answers; undefined if that operator has no report yet.
  */
-function readReport(cluster: Cluster, values: SourceValues): Promise<StatusReport | undefined> {
+function readReport(cluster: Cluster, values: ClusterValues): Promise<StatusReport | undefined> {
   return callOperators(cluster, values, async pod => {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
     return JSON.parse(page) as StatusReport
@@ -69,11 +66,11 @@ function readReport(cluster: Cluster, values: SourceValues): Promise<StatusRepor
 /** Calls one operator after the other until a call succeeds. Rejects with the error of the first call. */
 async function callOperators<T>(
   cluster: Cluster,
-  values: SourceValues,
+  values: ClusterValues,
   use: (pod: TollwayPod) => Promise<T>,
 ): Promise<T> {
   let problem: unknown
-  for (const pod of await findOperatorPods(cluster, toClusterValues(values)['tollway-namespace'])) {
+  for (const pod of await findOperatorPods(cluster, values['tollway-namespace'])) {
     try {
       return await use(pod)
     } catch (error) {
@@ -116,11 +113,11 @@ const contentOptions = {
 }
 
 /** The resources of a cluster, or the manifests of `--file`. */
-export const clusterContent: SourceOf<FolderContent> = {
-  options: { ...contentOptions, ...clusterOptions },
-  async open(values, output) {
-    if (values['file'] !== undefined) return folderSource.open(values, output)
-    const { namespace } = toClusterValues(values)
+export const clusterContent = createSource(
+  { ...contentOptions, ...clusterOptions },
+  async (values, output): Promise<FolderContent> => {
+    if (values.file !== undefined) return folderSource.open(values, output)
+    const { namespace } = values
     const resources = await withCluster(values, cluster => readCluster(cluster, namespace))
     return {
       folder: namespace === undefined ? 'the cluster' : `the namespace ${namespace}`,
@@ -131,7 +128,7 @@ export const clusterContent: SourceOf<FolderContent> = {
       memoriesOf: () => new Map(),
     }
   },
-}
+)
 
 const tokenFile = {
   'token-file': optionalText({
@@ -142,23 +139,19 @@ const tokenFile = {
 }
 
 /** The API of an operator, called through a forwarded port with the token of the user. */
-export const clusterOperator: SourceOf<OperatorAddress> = {
-  options: { ...tokenFile, ...clusterOptions },
-  open: values =>
-    withCluster(values, async cluster => {
-      const token = await readToken(cluster, values['token-file'] as string | undefined)
-      const clusterValues = toClusterValues(values)
-      const port = await callOperators(cluster, values, async pod => {
-        await requirePodRights('portforward', cluster, pod)
-        return forwardHttpPort(pod, operatorPort(pod), clusterValues)
-      })
-      return { url: new URL(`http://127.0.0.1:${port}`), token }
-    }),
-}
+export const clusterOperator = createSource({ ...tokenFile, ...clusterOptions }, values =>
+  withCluster(values, async (cluster): Promise<OperatorAddress> => {
+    const token = await findToken(cluster, values['token-file'])
+    const port = await callOperators(cluster, values, async pod => {
+      await requirePodRights('portforward', cluster, pod)
+      return forwardHttpPort(pod, operatorPort(pod), values)
+    })
+    return { url: new URL(`http://127.0.0.1:${port}`), token }
+  }),
+)
 
-async function readToken(cluster: Cluster, file: string | undefined): Promise<string> {
-  const token =
-    file === undefined ? await cluster.token() : readInput('--token-file', file, maxTokenBytes).trim()
+async function findToken(cluster: Cluster, file: string | undefined): Promise<string> {
+  const token = file === undefined ? await cluster.token() : readToken(file)
   if (token !== undefined) return token
   const advice = 'name a token with --token-file, see: kubectl create token --help'
   throw new UsageError(
@@ -169,17 +162,14 @@ async function readToken(cluster: Cluster, file: string | undefined): Promise<st
 const brokerDebugPort = 6072
 
 /** The debug servers of all brokers, which listen on the loopback address of their pods. */
-export const clusterBrokers: SourceOf<readonly BrokerAddress[]> = {
-  options: clusterOptions,
-  open: values =>
-    withCluster(values, async cluster => {
-      const clusterValues = toClusterValues(values)
-      const pods = await findServicePods(cluster, 'broker', clusterValues['tollway-namespace'])
-      await requirePodRights('portforward', cluster, pods[0])
-      const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, clusterValues)))
-      return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
-    }),
-}
+export const clusterBrokers = createSource(clusterOptions, values =>
+  withCluster(values, async (cluster): Promise<readonly BrokerAddress[]> => {
+    const pods = await findServicePods(cluster, 'broker', values['tollway-namespace'])
+    await requirePodRights('portforward', cluster, pods[0])
+    const ports = await Promise.all(pods.map(pod => forwardPort(pod, brokerDebugPort, values)))
+    return ports.map(port => ({ url: new URL(`http://127.0.0.1:${port}`) }))
+  }),
+)
 
 /**
  * Resolves with the resources of Tollway in one namespace, or in all.

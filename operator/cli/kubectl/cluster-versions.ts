@@ -6,7 +6,7 @@ import { podResource } from '../../environments/kubernetes/infrastructure/kinds.
 import { labelNames } from '../../environments/kubernetes/infrastructure/objects/installation.ts'
 import type { StatusReport } from '../../status/status-report.ts'
 import type { Installed, InstalledPart } from '../commands/version.ts'
-import type { SourceOf } from '../run-program.ts'
+import { createSource } from '../run-program.ts'
 import { maxReportBytes, withCluster } from './cluster-sources.ts'
 import {
   findOperatorPods,
@@ -16,7 +16,7 @@ import {
   type TollwayPod,
   toPod,
 } from './find-tollway.ts'
-import { type Cluster, clusterOptions, toClusterValues } from './open-cluster.ts'
+import { type Cluster, clusterOptions } from './open-cluster.ts'
 
 const definitionResource = {
   group: 'apiextensions.k8s.io',
@@ -26,37 +26,31 @@ const definitionResource = {
 }
 
 /** The versions in a cluster that the user may read. */
-export const clusterVersions: SourceOf<Installed> = {
-  options: clusterOptions,
-  open: values =>
-    withCluster(values, async cluster => {
-      const problems: string[] = []
-      const listed = async <T>(list: Promise<readonly T[]>): Promise<readonly T[]> => {
-        try {
-          return await list
-        } catch (error) {
-          problems.push((error as Error).message)
-          return []
-        }
+export const clusterVersions = createSource(clusterOptions, values =>
+  withCluster(values, async (cluster): Promise<Installed> => {
+    const problems: string[] = []
+    const listed = async <T>(list: Promise<readonly T[]>): Promise<readonly T[]> => {
+      try {
+        return await list
+      } catch (error) {
+        problems.push((error as Error).message)
+        return []
       }
-      const operators = await listed(findOperatorPods(cluster, toClusterValues(values)['tollway-namespace']))
-      const [{ namespace } = { namespace: undefined }] = operators
-      const labelSelector = `${labelNames.partOf}=tollway`
-      const pods =
-        namespace === undefined
-          ? []
-          : await listed(cluster.listAll(podResource, { namespace, labelSelector }))
-      const services = pods.map(toPod).filter(({ component }) => component !== 'operator' && component !== '')
-      return {
-        operators: await Promise.all(operators.map(pod => readOperatorPart(cluster, pod))),
-        services: services.map(toPart).sort((a, b) => (a.name < b.name ? -1 : 1)),
-        definitions: await listed(
-          Promise.all(resourceKinds.map(({ plural }) => definition(cluster, plural))),
-        ),
-        problems,
-      }
-    }),
-}
+    }
+    const operators = await listed(findOperatorPods(cluster, values['tollway-namespace']))
+    const [{ namespace } = { namespace: undefined }] = operators
+    const labelSelector = `${labelNames.partOf}=tollway`
+    const pods =
+      namespace === undefined ? [] : await listed(cluster.listAll(podResource, { namespace, labelSelector }))
+    const services = pods.map(toPod).filter(({ component }) => component !== 'operator' && component !== '')
+    return {
+      operators: await Promise.all(operators.map(pod => readOperatorPart(cluster, pod))),
+      services: services.map(toPart).sort((a, b) => (a.name < b.name ? -1 : 1)),
+      definitions: await listed(Promise.all(resourceKinds.map(({ plural }) => definition(cluster, plural)))),
+      problems,
+    }
+  }),
+)
 
 /**
  * Returns the version of a pod: the tag of its image. A pod whose image is named by a digest has no version.

@@ -3,15 +3,15 @@ import { createPaymentsCommand } from '@tollway/payments/admin/command.ts'
 import { runProcess } from '../commands/payments.ts'
 import { requirePodRights, withCluster } from './cluster-sources.ts'
 import { findServicePods } from './find-tollway.ts'
-import { clusterOptions, kubectlFlags, toClusterValues } from './open-cluster.ts'
+import { type ClusterValues, clusterOptions, kubectlFlags } from './open-cluster.ts'
 
 /** Runs `tollway payments` in a pod of the payments service, which has the address of the database. */
 export const kubectlPayments: Command = {
   ...createPaymentsCommand({
     options: clusterOptions,
     async perform({ args, sourceValues }) {
-      const values = toClusterValues(sourceValues)
-      const { name, namespace } = await withCluster(sourceValues, async cluster => {
+      const values = sourceValues as ClusterValues
+      const { name, namespace } = await withCluster(values, async cluster => {
         const [pod] = await findServicePods(cluster, 'payments', values['tollway-namespace'])
         await requirePodRights('exec', cluster, pod)
         return pod

@@ -187,6 +187,15 @@ describe('kubectl tollway', { skip: missingKubeAssets(), timeout: 120_000 }, () 
     assert.match(result.err, /kubectl tollway counters: kubectl port-forward: .*pod/)
   })
 
+  it('rejects a file with two tokens, and prints neither', async () => {
+    const file = join(temporaryFolder('tokens'), 'tokens')
+    writeFileSync(file, 'canary-1\ncanary-2\n')
+    const { code, err } = await run('counters', 'get', ...admin, '-d', 'd', '-e', 'k=v', '--token-file', file)
+    assert.equal(code, 2)
+    assert.match(err, /--token-file .*: the file must contain exactly one token\n/)
+    assert.doesNotMatch(err, /canary/)
+  })
+
   it('runs and completes its commands through kubectl', async () => {
     const bin = temporaryFolder('kubectl-plugin')
     for (const name of ['kubectl-tollway', 'kubectl_complete-tollway']) {

@@ -1,4 +1,4 @@
-import { aFile, noValues, optionalText } from '@tollway/chassis/command-line/option.ts'
+import { aFile, noValues, type OptionValues, optionalText } from '@tollway/chassis/command-line/option.ts'
 import { isObject } from '@tollway/chassis/is-object.ts'
 import { parseJson } from '@tollway/chassis/json.ts'
 import {
@@ -16,7 +16,6 @@ import {
 } from '../../environments/kubernetes/api/client.ts'
 import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/kube-object.ts'
 import { createTransport, readWholeBody } from '../../environments/kubernetes/api/transport.ts'
-import type { SourceValues } from '../run-program.ts'
 
 /**
  * A cluster that is called with the rights of a user. A call for which the user lacks the right rejects with
@@ -205,16 +204,7 @@ export const clusterOptions = {
   }),
 }
 
-export interface ClusterValues {
-  readonly context: string | undefined
-  readonly kubeconfig: string | undefined
-  readonly namespace: string | undefined
-  readonly as: string | undefined
-  readonly 'tollway-namespace': string | undefined
-}
-
-/** Gives parsed option values the types of `clusterOptions`, unchecked. */
-export const toClusterValues = (values: SourceValues) => values as unknown as ClusterValues
+export type ClusterValues = OptionValues<typeof clusterOptions>
 
 /** Returns the flags that make kubectl use the same cluster and user. */
 export function kubectlFlags({ context, kubeconfig, as }: ClusterValues): readonly string[] {
