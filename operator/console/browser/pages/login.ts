@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import { logIn, loginProblem } from '../calls/session.ts'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 import { ErrorNote } from '../parts/notes.ts'
 
 /** The form for a bearer token of the cluster. */
@@ -17,7 +17,7 @@ export function Login() {
       <label for="token">Token</label>
       <input id="token" type="password" autocomplete="off" spellcheck=${false} value=${token.value}
         onInput=${(event: Event) => {
-          token.value = (event.target as HTMLInputElement).value
+          token.value = fieldValue(event)
         }} />
       <button type="submit" class="primary">Log in</button>
     </form>

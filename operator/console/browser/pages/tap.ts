@@ -5,7 +5,7 @@ import { EventStream } from '../calls/event-stream.ts'
 import { inScope } from '../calls/session.ts'
 import { usePages } from '../calls/use-pages.ts'
 import { displayText, formatCount } from '../data/format.ts'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 import { route } from '../data/route.ts'
 import { matches, TapBuffer, type TapDecision, type TapFilter } from '../data/tap-buffer.ts'
 import { DomainChoice, DomainsNote } from '../parts/domain-choice.ts'
@@ -46,7 +46,7 @@ function Tap({ domain }: { readonly domain: string }) {
       <input id="filter" autocomplete="off" spellcheck=${false} value=${filter.value.text}
         placeholder="part of an entry, a rule, a reason or a pod"
         onInput=${(event: Event) => {
-          filter.value = { ...filter.value, text: (event.target as HTMLInputElement).value }
+          filter.value = { ...filter.value, text: fieldValue(event) }
         }} />
       <label>
         <input type="checkbox" checked=${filter.value.isRejectedOnly} onChange=${(event: Event) => {

@@ -1,5 +1,5 @@
 import { displayText, formatCount } from '../data/format.ts'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 
 interface ChoiceProps {
   readonly id: string
@@ -20,7 +20,7 @@ export function Choice({ id, label, options, chosen, onChoose, listed }: ChoiceP
   const all = options.some(({ value }) => value === chosen) ? options : [{ value: chosen }, ...options]
   return html`<p class="choice">
     <label for=${id}>${label}</label>
-    <select id=${id} onChange=${(event: Event) => onChoose((event.target as HTMLSelectElement).value)}>
+    <select id=${id} onChange=${(event: Event) => onChoose(fieldValue(event))}>
       ${all.map(
         ({ value, text = value }) => html`<option key=${value} value=${value} selected=${value === chosen}>
           ${displayText(text)}

@@ -1,5 +1,5 @@
 import { useRef } from 'preact/hooks'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 
 interface EditorProps {
   readonly label: string
@@ -26,7 +26,7 @@ export function Editor({ label, text, onInput, wrongLines, describedBy }: Editor
       <pre ref=${gutter} aria-hidden="true">${numbers.join('\n')}</pre>
       <textarea id="editor" wrap="off" spellcheck=${false} autocomplete="off"
         aria-describedby=${describedBy} value=${text}
-        onInput=${(event: Event) => onInput((event.target as HTMLTextAreaElement).value)}
+        onInput=${(event: Event) => onInput(fieldValue(event))}
         onScroll=${(event: Event) => {
           if (gutter.current) gutter.current.scrollTop = (event.target as HTMLTextAreaElement).scrollTop
         }}></textarea>

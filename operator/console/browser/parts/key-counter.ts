@@ -16,7 +16,7 @@ import { CallError, fetchJson, postJson } from '../calls/api.ts'
 import { hasRight, markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
 import { CopiedText } from './copied-text.ts'
 import { ErrorNote } from './notes.ts'
@@ -148,7 +148,7 @@ function EntriesForm({ onRead }: { readonly onRead: () => void }) {
     <input id="entries" autocomplete="off" spellcheck=${false} value=${text.value}
       placeholder="user=alice, path=/pay"
       onInput=${(event: Event) => {
-        text.value = (event.target as HTMLInputElement).value
+        text.value = fieldValue(event)
       }} />
     <button type="submit">Read</button>
   </form>`
@@ -177,7 +177,7 @@ function Changes({ onAsk }: { readonly onAsk: (change: Change) => void }) {
       <label for="by-hits">Hits</label>
       <input id="by-hits" type="number" min="1" max="4294967295" value=${by.value}
         onInput=${(event: Event) => {
-          by.value = Number((event.target as HTMLInputElement).value)
+          by.value = Number(fieldValue(event))
         }} />
       <button type="button" onClick=${() => onAsk({ action: 'raise', by: by.value })}>Raise …</button>
     </span>

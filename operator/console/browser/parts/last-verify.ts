@@ -1,7 +1,7 @@
 import type { MerchantList } from '../../../api/shapes.ts'
 import { displayText, formatAge, formatCount, formatMoment } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { type Column, DataTable, type DataTableProps } from '../tables/data-table.ts'
+import { type Column, showTable } from '../tables/data-table.ts'
 import { Empty, State } from './notes.ts'
 
 type Verify = NonNullable<MerchantList['lastVerify']>
@@ -32,14 +32,14 @@ function Result({ passed, beganMs, endedMs, findings, records, shown }: Verify) 
   const replayed = Object.entries(records).map(
     ([name, number]) => `${formatCount(number)} ${displayText(name)}`,
   )
-  const table: DataTableProps<Finding> = {
+  const table = showTable({
     title: 'Inconsistencies',
     items: shown,
     rowKey: ({ record, message }) => `${record} ${message}`,
     columns,
     hasMore: shown.length < findings,
     moreHint: 'tollway payments verify lists all.',
-  }
+  })
   return html`
     <p class="facts">
       <${State} tone=${passed ? 'good' : 'error'}>${passed ? 'the books are consistent' : count}<//>
@@ -47,6 +47,6 @@ function Result({ passed, beganMs, endedMs, findings, records, shown }: Verify) 
       <span>took ${formatAge(endedMs - beganMs)}</span>
     </p>
     <p class="fine">Replayed: ${replayed.join(', ')}.</p>
-    ${shown.length > 0 && html`<${DataTable} ...${table} />`}
+    ${shown.length > 0 && table}
   `
 }

@@ -4,7 +4,7 @@ import type { VersionAnswer } from '../../../api/shapes.ts'
 import { isLoggedIn, lastAnswerMs, logOut, namespace, outage } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { formatTime } from '../data/format.ts'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 import { linkTo, route } from '../data/route.ts'
 import { switchTheme, theme } from '../data/theme.ts'
 
@@ -77,7 +77,7 @@ function Version() {
  */
 function NamespaceForm() {
   const change = (event: Event) => {
-    namespace.value = (event.target as HTMLInputElement).value.trim()
+    namespace.value = fieldValue(event).trim()
   }
   return html`<label class="namespace">
     Namespace${' '}

@@ -4,7 +4,7 @@ import type { TopKeysAnswer } from '../../../api/shapes.ts'
 import { usePoll } from '../calls/use-poll.ts'
 import { displayEntries, formatAge, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { type Column, DataTable, type DataTableProps } from '../tables/data-table.ts'
+import { type Column, showTable } from '../tables/data-table.ts'
 import { Choice } from './choice.ts'
 import { chosenEntries } from './key-counter.ts'
 import { Empty, ErrorNote, HashedNote } from './notes.ts'
@@ -59,11 +59,11 @@ function Keys({ answer }: { readonly answer: TopKeysAnswer }) {
   const { keys, sinceMs, hashed } = answer
   const since = `counted for ${formatAge(sinceMs)}`
   if (keys.length === 0) return html`<${Empty}>No key yet, ${since}.<//>`
-  const table: DataTableProps<Key> = {
+  const table = showTable({
     title: `Top keys, ${since}`,
     items: keys.slice(0, maxShown),
     rowKey: ({ entries }) => JSON.stringify(entries),
     columns: buildColumns(hashed),
-  }
-  return html`<${DataTable} ...${table} />${hashed && html`<${HashedNote} />`}`
+  })
+  return html`${table}${hashed && html`<${HashedNote} />`}`
 }

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { TryAnswer } from '../../../api/shapes.ts'
 import { postJson } from '../calls/api.ts'
 import { displayText } from '../data/format.ts'
-import { html } from '../data/html.ts'
+import { fieldValue, html } from '../data/html.ts'
 import { readEntriesField } from './key-counter.ts'
 import { ErrorNote } from './notes.ts'
 
@@ -35,7 +35,7 @@ export function TryRequest({ domain }: { readonly domain: string }) {
       <textarea id="descriptors" rows="2" spellcheck=${false}
         placeholder="path=/pay,plan=free" value=${text.value}
         onInput=${(event: Event) => {
-          text.value = (event.target as HTMLTextAreaElement).value
+          text.value = fieldValue(event)
         }}></textarea>
       <button type="submit">Try</button>
     </form>

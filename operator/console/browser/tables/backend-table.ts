@@ -3,7 +3,7 @@ import { abnormalConditions } from '../data/abnormal-conditions.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { State } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Resource = ResourceList['items'][number]
 type Pod = ResourceList['pods'][number]
@@ -41,8 +41,7 @@ export function BackendsTable({ resources, pods }: BackendTableProps) {
   const items = [...listPodBackends(pods), ...degradedServices.flatMap(each => readBackend(each, resources))]
   if (items.length === 0) return null
   const rowKey = ({ service, name }: Backend) => `${service} ${name}`
-  const table: DataTableProps<Backend> = { title: 'Backends', items, rowKey, columns }
-  return html`<${DataTable} ...${table} />`
+  return showTable({ title: 'Backends', items, rowKey, columns })
 }
 
 function listPodBackends(pods: readonly Pod[]): readonly Backend[] {

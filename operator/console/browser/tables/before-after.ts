@@ -2,7 +2,7 @@ import { describeCaveats, formatBounds } from '../../../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../../../api/shapes.ts'
 import { displayEntries, displayText, formatAge, formatChange, formatCount } from '../data/format.ts'
 import { html } from '../data/html.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Rule = WhatIfAnswer['rules'][number]
 type Key = WhatIfAnswer['keys'][number]
@@ -10,22 +10,22 @@ type Key = WhatIfAnswer['keys'][number]
 /** Shows the decisions on the recorded calls by the active configuration and by the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys } = answer
-  const ruleTable: DataTableProps<Rule> = {
+  const ruleTable = showTable({
     title: 'Rejected hits by rule',
     items: rules,
     rowKey: ({ rule }) => rule,
     columns: ruleColumns,
-  }
-  const keyTable: DataTableProps<Key> = {
+  })
+  const keyTable = showTable({
     title: 'Keys with the largest changes',
     items: keys.slice(0, maxKeys),
     rowKey: ({ entries }) => JSON.stringify(entries),
     columns: keyColumns,
-  }
+  })
   return html`
     <p class="fine"><${Coverage} answer=${answer} /></p>
-    ${rules.length > 0 && html`<${Legend} /><${DataTable} ...${ruleTable} />`}
-    ${keys.length > 0 && html`<${DataTable} ...${keyTable} />`}
+    ${rules.length > 0 && html`<${Legend} />${ruleTable}`}
+    ${keys.length > 0 && keyTable}
   `
 }
 

@@ -15,7 +15,7 @@ export interface Column<Item> {
   readonly style?: (item: Item) => string
 }
 
-export interface DataTableProps<Item> {
+interface DataTableProps<Item> {
   readonly title: string
   readonly items: readonly Item[]
   readonly rowKey: (item: Item) => string | number
@@ -40,7 +40,7 @@ const rowsAtOnce = 200
  * A table that scrolls in its own region. In a narrow window the style sheet shows each row as a block of
  * labelled values. ARIA roles keep it a table for screen readers there.
  */
-export function DataTable<Item>(properties: DataTableProps<Item>) {
+function DataTable<Item>(properties: DataTableProps<Item>) {
   const { title, items, rowKey, columns, isCurrent, hasMore = false, moreHint = '', style = '' } = properties
   const maxRows = useSignal(rowsAtOnce)
   const order = useSignal<Order | undefined>(undefined)
@@ -74,6 +74,9 @@ export function DataTable<Item>(properties: DataTableProps<Item>) {
     }
   </div>`
 }
+
+/** Returns a table of items. */
+export const showTable = <Item>(properties: DataTableProps<Item>) => html`<${DataTable} ...${properties} />`
 
 /** The column by which the user has sorted the rows, and the direction. */
 interface Order {

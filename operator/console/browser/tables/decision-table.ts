@@ -2,7 +2,7 @@ import { displayEntries, displayText, formatCount, formatTimeMs } from '../data/
 import { html } from '../data/html.ts'
 import type { TapDecision } from '../data/tap-buffer.ts'
 import { State } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 const columns: readonly Column<TapDecision>[] = [
   { label: 'Time', cell: ({ atMs }) => formatTimeMs(atMs), style: () => 'short' },
@@ -25,12 +25,11 @@ const columns: readonly Column<TapDecision>[] = [
 /** A table of decisions, each with its rule and reason. */
 export function DecisionsTable({ decisions }: { readonly decisions: readonly TapDecision[] }) {
   const title = 'Decisions, newest first'
-  const table: DataTableProps<TapDecision> = {
+  return showTable({
     title,
     items: decisions,
     rowKey: ({ id }) => id,
     columns,
     style: 'compact',
-  }
-  return html`<${DataTable} ...${table} />`
+  })
 }

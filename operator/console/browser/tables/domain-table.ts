@@ -3,7 +3,7 @@ import { displayText, formatCount, formatRate, formatShare } from '../data/forma
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 import { howToListAll, NoDomain } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 /** Shows a share from 0 to 1 as a bar and as a number. */
 const Share = ({ value }: { readonly value: number }) => html`<span class="share">
@@ -58,13 +58,12 @@ export function DomainsTable({ list }: { readonly list: DomainList | undefined }
   if (list === undefined) return null
   if (list.items.length === 0) return html`<${NoDomain} />`
   const rowKey = ({ domain }: Domain) => domain
-  const table: DataTableProps<Domain> = {
+  return showTable({
     title: 'Domains',
     items: list.items,
     rowKey,
     columns,
     hasMore: list.next !== undefined,
     moreHint: howToListAll(),
-  }
-  return html`<${DataTable} ...${table} />`
+  })
 }

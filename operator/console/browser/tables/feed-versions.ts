@@ -2,7 +2,7 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { State } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Feed = ResourceList['feeds'][number]
 
@@ -34,6 +34,5 @@ export function FeedVersions({ feeds }: { readonly feeds: readonly Feed[] }) {
   )
   if (items.length === 0) return null
   const rowKey = ({ kind, version }: EnforcedVersion) => `${kind} ${version}`
-  const table: DataTableProps<EnforcedVersion> = { title: 'Pods by version', items, rowKey, columns }
-  return html`<${DataTable} ...${table} />`
+  return showTable({ title: 'Pods by version', items, rowKey, columns })
 }

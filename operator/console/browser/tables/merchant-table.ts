@@ -4,7 +4,7 @@ import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { CopiedText } from '../parts/copied-text.ts'
 import { State } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Merchant = MerchantList['items'][number]
 
@@ -54,13 +54,12 @@ const displayMoney = (money: Parameters<typeof formatCurrency>[0]) => displayTex
 
 /** A table of merchants with the state of their credentials, and their balances. */
 export function MerchantsTable({ list }: { readonly list: MerchantList }) {
-  const table: DataTableProps<Merchant> = {
+  return showTable({
     title: 'Merchants',
     items: list.items,
     rowKey: ({ namespace, name }) => `${namespace}/${name}`,
     columns,
     hasMore: list.next !== undefined,
     moreHint: 'tollway status lists all.',
-  }
-  return html`<${DataTable} ...${table} />`
+  })
 }

@@ -2,7 +2,7 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { displayText, formatAge, formatMs, formatRate } from '../data/format.ts'
 import { html } from '../data/html.ts'
 import { Empty, State } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Pod = ResourceList['pods'][number]
 
@@ -39,6 +39,5 @@ export function PodsTable({ pods, isKnown }: { readonly pods: readonly Pod[]; re
   if (!isKnown) return null
   if (pods.length === 0) return html`<${Empty}>${none}<//>`
   const rowKey = ({ namespace, pod }: Pod) => `${namespace}/${pod}`
-  const table: DataTableProps<Pod> = { title: 'Rate limit pods', items: pods, rowKey, columns }
-  return html`<${DataTable} ...${table} />`
+  return showTable({ title: 'Rate limit pods', items: pods, rowKey, columns })
 }

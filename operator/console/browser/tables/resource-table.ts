@@ -4,7 +4,7 @@ import { html } from '../data/html.ts'
 import { ConditionList, ReadyState } from '../parts/conditions.ts'
 import { EditLink } from '../parts/edit-link.ts'
 import { Empty, howToListAll } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Resource = ResourceList['items'][number]
 
@@ -39,13 +39,12 @@ export function ResourcesTable({ resources, hasMore, isKnown }: ResourceTablePro
   if (resources.length === 0)
     return html`<${Empty}>There are no resources. Apply one: its conditions are shown here.<//>`
   const rowKey = ({ kind, namespace, name }: Resource) => `${kind}/${namespace}/${name}`
-  const table: DataTableProps<Resource> = {
+  return showTable({
     title: 'Resources',
     items: resources,
     rowKey,
     columns,
     hasMore,
     moreHint: howToListAll(),
-  }
-  return html`<${DataTable} ...${table} />`
+  })
 }

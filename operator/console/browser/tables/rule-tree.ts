@@ -7,7 +7,7 @@ import type { SeriesBuffer } from '../data/series-buffer.ts'
 import { Empty, Loading } from '../parts/notes.ts'
 import { hitLines } from '../plots/lines.ts'
 import { Spark } from '../plots/spark.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Rule = RuleList['items'][number]
 
@@ -32,7 +32,7 @@ export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: R
   if (!isKnown) return html`<${Loading} />`
   if (rules.length === 0)
     return html`<${Empty}>No rule of the domain has a limit. Add a rateLimit to a descriptor.<//>`
-  const table: DataTableProps<TreeRow> = {
+  return showTable({
     title: 'Rules',
     items: flatten(buildRuleTree(rules)),
     rowKey: ({ node }) => JSON.stringify(node.path),
@@ -40,8 +40,7 @@ export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: R
     isCurrent: ({ node }) => node.rule !== undefined && node.rule.rule === chosen,
     hasMore,
     moreHint: `The API lists all: GET /api/v1/domains/${encodeURIComponent(domain)}/rules`,
-  }
-  return html`<${DataTable} ...${table} />`
+  })
 }
 
 const maxIndent = 6

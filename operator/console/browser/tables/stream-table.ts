@@ -3,7 +3,7 @@ import { displayText, formatAge, formatBytes, formatCount } from '../data/format
 import { html } from '../data/html.ts'
 import { linkTo } from '../data/route.ts'
 import { State } from '../parts/notes.ts'
-import { type Column, DataTable, type DataTableProps } from './data-table.ts'
+import { type Column, showTable } from './data-table.ts'
 
 type Stream = StreamList['items'][number]
 
@@ -75,7 +75,7 @@ interface StreamTableProps {
 
 /** A table of the requests of the brokers, with their producers and consumers. */
 export function StreamsTable({ list, shown }: StreamTableProps) {
-  const table: DataTableProps<Stream> = {
+  return showTable({
     title: 'Requests',
     items: list.items,
     rowKey: ({ key }) => key,
@@ -83,6 +83,5 @@ export function StreamsTable({ list, shown }: StreamTableProps) {
     isCurrent: ({ key }) => key === shown,
     hasMore: list.next !== undefined,
     moreHint: 'tollway streams list lists all.',
-  }
-  return html`<${DataTable} ...${table} />`
+  })
 }
