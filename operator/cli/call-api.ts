@@ -2,6 +2,7 @@ import { describeConnectionError } from '@tollway/chassis/net/describe-connectio
 import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { deadlines } from '../api/deadlines.ts'
 import { apiPath } from '../api/openapi-document.ts'
+import { readEvents } from '../api/read-events.ts'
 import type { ErrorAnswer } from '../api/shapes.ts'
 import type { OperatorAddress } from './find-operator.ts'
 
@@ -33,10 +34,15 @@ export async function* followApi<Data>(
 ): AsyncGenerator<Data> {
   while (!signal.aborted) {
     const response = await send(address, path, signal)
-    for await (const { event, data } of readEvents(response, signal)) {
-      if (event === 'error') throw new Error(describeError(data as ErrorAnswer))
-      if (event === 'end') break
-      yield data as Data
+    try {
+      for await (const { name, data } of readEvents(response)) {
+        if (name === 'error') throw new Error(describeError(data as ErrorAnswer))
+        if (name === 'end') break
+        yield data as Data
+      }
+    } catch (error) {
+      // The operator closed the connection (a TypeError), or the user ended the command.
+      if (!signal.aborted && !(error instanceof TypeError)) throw error
     }
     if (signal.aborted) return
     await new Promise(resolve => setTimeout(resolve, reconnectMs))
@@ -77,29 +83,4 @@ async function send(
 function describeError({ error: { message, problems = [] } }: ErrorAnswer): string {
   if (problems.length < 2) return escapeControls(message)
   return problems.map(one => `\n  ${escapeControls(`${one.field}: ${one.message}`)}`).join('')
-}
-
-interface ServerEvent {
-  readonly event: string
-  readonly data: unknown
-}
-
-async function* readEvents(response: Response, signal: AbortSignal): AsyncGenerator<ServerEvent> {
-  let text = ''
-  try {
-    if (response.body === null) return
-    for await (const chunk of response.body.pipeThrough(new TextDecoderStream())) {
-      text += chunk
-      const blocks = text.split('\n\n')
-      text = blocks.pop() ?? ''
-      for (const block of blocks) {
-        const [, event = '', data = ''] = /^event: (.*)\ndata: (.*)$/s.exec(block) ?? []
-        if (event !== '') yield { event, data: JSON.parse(data) }
-      }
-    }
-  } catch (error) {
-    // A TypeError means that the operator closed the connection, and an abort that the user ended the
-    // command. In both cases the stream just ends.
-    if (!signal.aborted && !(error instanceof TypeError)) throw error
-  }
 }

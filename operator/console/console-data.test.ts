@@ -7,6 +7,7 @@ import {
   parseDescriptorEntries,
 } from '../api/entries.ts'
 import { readEntry } from '../api/input.ts'
+import { readEvents } from '../api/read-events.ts'
 import { describeCaveats, formatBounds } from '../api/replay-bounds.ts'
 import type { WhatIfAnswer } from '../api/shapes.ts'
 import { parseEntriesOption as parseArgument } from '../cli/entries.ts'
@@ -240,4 +241,22 @@ test('the bounds of an exact number are not shown', () => {
 test('only none and all are shown as 0 and 100 %', () => {
   const shown = [0, 0.0001, 0.01, 0.666, 0.99, 0.9999, 1].map(formatShare)
   assert.deepEqual(shown, ['0 %', '<1 %', '1 %', '67 %', '99 %', '>99 %', '100 %'])
+})
+
+test('events are read across chunks, without comments and without an event that is too long', async () => {
+  const long = `event: point\ndata: "${'x'.repeat(5 * 1024 * 1024)}"\n\n`
+  const text = `: heartbeat\n\nevent: point\ndata: {"a":1}\n\n${long}event: end\ndata: {}\n\n`
+  for (const size of [4_099, 1024 * 1024, text.length]) {
+    const bytes = Buffer.from(text)
+    const body = new ReadableStream({
+      start(controller) {
+        for (let at = 0; at < bytes.length; at += size) controller.enqueue(bytes.subarray(at, at + size))
+        controller.close()
+      },
+    })
+    assert.deepEqual(await Array.fromAsync(readEvents(new Response(body))), [
+      { name: 'point', data: { a: 1 } },
+      { name: 'end', data: {} },
+    ])
+  }
 })

@@ -45,7 +45,13 @@ function readBundle(folder: string): ConsoleFiles {
 }
 
 /** The modules that the page shares with the commands, as paths in the folder of the operator. */
-const sharedModules = ['api/deadlines.ts', 'api/entries.ts', 'api/replay-bounds.ts', 'yaml.ts']
+const sharedModules = [
+  'api/deadlines.ts',
+  'api/entries.ts',
+  'api/read-events.ts',
+  'api/replay-bounds.ts',
+  'yaml.ts',
+]
 
 /**
  * Reads the sources. Modules keep their paths in the folder of the operator, because they import each other

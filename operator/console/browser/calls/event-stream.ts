@@ -1,4 +1,6 @@
 import { signal } from '@preact/signals'
+import { readEvents } from '../../../api/read-events.ts'
+import type { ErrorAnswer } from '../../../api/shapes.ts'
 import { CallError, type QueryParameters, request, toUrl } from './api.ts'
 
 /**
@@ -71,69 +73,21 @@ export class EventStream<Data> {
       const response = await request(toUrl(this.#path, this.#parameters), { signal: either }, closed)
       this.state.value = 'live'
       this.problem.value = ''
-      if (response.body !== null) await readEvents(response.body, event => this.#onEvent(event), onBytes)
+      for await (const { name, data } of readEvents(response, onBytes)) {
+        if (name === 'error') {
+          const { error } = data as ErrorAnswer
+          throw new CallError(503, error.code, error.message)
+        }
+        if (name !== 'end') this.#onData(data as Data)
+      }
     } finally {
       clearTimeout(timer)
     }
-  }
-
-  #onEvent({ name, data }: StreamEvent): void {
-    if (name === 'error') throw toStreamError(data)
-    if (name !== 'end') this.#onData(JSON.parse(data) as Data)
   }
 }
 
 /** Returns whether another attempt would fail too, as after an invalid parameter or without the right. */
 const isFinal = (status: number) => status >= 400 && status < 500 && status !== 429 && status !== 404
-
-function toStreamError(data: string): CallError {
-  const { error } = JSON.parse(data) as { error: { code: string; message: string } }
-  return new CallError(503, error.code, error.message)
-}
-
-interface StreamEvent {
-  readonly name: string
-  readonly data: string
-}
-
-/** The maximum length of an event, in characters. A longer event, such as one with large keys, is skipped. */
-const maxEventLength = 4 * 1024 * 1024
-
-async function readEvents(
-  body: ReadableStream<Uint8Array<ArrayBuffer>>,
-  onEvent: (event: StreamEvent) => void,
-  onBytes: () => void,
-): Promise<void> {
-  let rest = ''
-  let isTooLong = false
-  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
-  for (let part = await reader.read(); !part.done; part = await reader.read()) {
-    onBytes()
-    const blocks = (rest + part.value).split('\n\n')
-    rest = blocks.pop() ?? ''
-    for (const block of blocks) {
-      const event = isTooLong || block.length > maxEventLength ? undefined : parseEvent(block)
-      if (event !== undefined) onEvent(event)
-      isTooLong = false
-    }
-    if (rest.length > maxEventLength) {
-      isTooLong = true
-      // The last character is kept, because it may be the first one of the separator of two events.
-      rest = rest.slice(-1)
-    }
-  }
-}
-
-/** Parses the lines of one event. Returns undefined for a comment. */
-function parseEvent(block: string): StreamEvent | undefined {
-  let name = 'message'
-  const data: string[] = []
-  for (const line of block.split('\n')) {
-    if (line.startsWith('event: ')) name = line.slice('event: '.length)
-    else if (line.startsWith('data: ')) data.push(line.slice('data: '.length))
-  }
-  return data.length === 0 ? undefined : { name, data: data.join('\n') }
-}
 
 /** Resolves after `ms`, or earlier when the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
