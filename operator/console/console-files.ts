@@ -13,7 +13,7 @@ export interface ConsoleFiles {
   readonly imports: Readonly<Record<string, string>>
 }
 
-/** The packages that the browser loads, each with the module for browsers. */
+/** The module for browsers of each package. */
 const packages = {
   preact: 'preact',
   'preact/hooks': 'preact/hooks',
@@ -30,10 +30,7 @@ export const plotStyles = 'uplot.css'
 /** The bundle that a container image has instead of the sources. */
 const bundleEntry = 'main.js'
 
-/**
- * Reads the bundle if there is one, as in a container image. Otherwise reads the sources, and strips their
- * types.
- */
+/** Reads the bundle of a container image or, where there is none, the sources. */
 export function readConsoleFiles(): ConsoleFiles {
   const folder = fileURLToPath(new URL('browser/', import.meta.url))
   return existsSync(join(folder, bundleEntry)) ? readBundle(folder) : readSources(folder)
@@ -74,10 +71,7 @@ function readSources(folder: string): ConsoleFiles {
   return { files, entry: 'console/browser/main.ts', imports }
 }
 
-/**
- * Strips the types of a module. The warning of Node that this feature may change is suppressed, because the
- * installation fixes the version of Node.
- */
+/** Node warns that this feature may change. The installation fixes the version of Node. */
 function withoutTypes(source: string): Buffer {
   const { emitWarning } = process
   process.emitWarning = () => {}

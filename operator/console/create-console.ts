@@ -19,9 +19,8 @@ interface Site {
 }
 
 /**
- * Creates the handler of the console, a page that calls the API with the rights of its user. The handler
- * answers a request if its path belongs to the console, and returns whether it does. The files of the console
- * need no right, because they contain no data of the operator. They are read at the first request.
+ * Creates the handler of the console, which returns whether the path of a request belongs to the console. The
+ * files need no right, because they contain no data of the operator. They are read at the first request.
  */
 export function createConsole(read: () => ConsoleFiles = readConsoleFiles) {
   let site: Site | undefined
@@ -83,10 +82,7 @@ function buildAnswer(type: string, body: Buffer): Answer {
   return { type, body, gzip: gzipSync(body), etag }
 }
 
-/**
- * Builds the HTML document. Without a bundle, the document preloads all modules, so that they load in
- * parallel.
- */
+/** Without a bundle, the document preloads all modules, so that they load in parallel. */
 function buildDocument({ files, entry, imports }: ConsoleFiles) {
   const map = JSON.stringify({ imports })
   const hasImports = Object.keys(imports).length > 0
@@ -119,8 +115,7 @@ ${head.join('\n')}
 }
 
 /**
- * Returns the headers of each answer. Their content security policy only lets the page load its own files and
- * call the API of the same origin.
+ * The content security policy lets the page only load its own files and call the API of the same origin.
  *
  * @param scriptHashes the hashes of the scripts that the document itself contains
  */

@@ -25,7 +25,6 @@ const pages: readonly Page[] = [
   { page: 'merchants', title: 'Merchants', content: MerchantsPage },
 ]
 
-/** Shows the page that the address names, or the login if the operator requires a token. */
 function App() {
   const found = pages.find(({ page }) => page === route.value.page)
   if (access.value === 'login') return html`<${Layout} items=${[]} title="Log in"><${Login} /><//>`

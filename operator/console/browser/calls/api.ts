@@ -36,14 +36,10 @@ export function toUrl(path: string, parameters: QueryParameters = {}): string {
 
 export interface CallInit extends RequestInit {
   readonly parameters?: QueryParameters
-  /** The time limit of the whole answer, in milliseconds. */
   readonly deadlineMs?: number
 }
 
-/**
- * Calls the API, and resolves with the answer. Rejects with a `CallError`, or with the reason of the aborted
- * signal.
- */
+/** Rejects with a `CallError`, or with the reason of the aborted signal. */
 export async function fetchJson<Answer>(
   path: string,
   { parameters, signal, deadlineMs = deadlines.read, ...init }: CallInit = {},

@@ -15,8 +15,8 @@ const maxPauseMs = 8_000
 const silenceMs = 40_000
 
 /**
- * A stream of events of the API, which reconnects when it ends. The pause before that doubles with each
- * failed attempt. The stream is read by fetch, because EventSource cannot send the token.
+ * A stream of events of the API, which reconnects when it ends. The pause before a reconnection doubles with
+ * each failed attempt. The stream is read by fetch, because EventSource cannot send the token.
  */
 export class EventStream<Data> {
   readonly state = signal<StreamState>('waiting')
@@ -89,7 +89,6 @@ export class EventStream<Data> {
 /** Returns whether another attempt would fail too, as after an invalid parameter or without the right. */
 const isFinal = (status: number) => status >= 400 && status < 500 && status !== 429 && status !== 404
 
-/** Resolves after `ms`, or earlier when the signal is aborted. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise(resolve => {
     const timer = setTimeout(end, ms)

@@ -17,12 +17,8 @@ export const lastAnswerMs = signal(0)
 /** The reason why the operator does not answer; empty while it answers. */
 export const outage = signal('')
 
-/**
- * The namespace of all lists; empty for all namespaces. It can be chosen because a user may have rights in
- * one namespace only.
- */
+/** The namespace of all lists; empty for all namespaces. A user may have rights in one namespace only. */
 export const namespace = signal('')
-/** The parameters of each list: the namespace, if one is chosen. */
 export const inScope = computed(() => (namespace.value === '' ? {} : { namespace: namespace.value }))
 
 /** The domains for which the API has rejected a change of a counter by this user. */
@@ -47,7 +43,7 @@ export function authorization(): Readonly<Record<string, string>> {
   return token === undefined ? {} : { authorization: `Bearer ${token}` }
 }
 
-/** Shows the login after the API has rejected the token, or a call without one. */
+/** Shows the login after the API has answered 401. */
 export function rejectLogin(message: string): void {
   // When several calls are rejected, only the first finds the token that was rejected.
   if (token !== undefined) loginProblem.value = message

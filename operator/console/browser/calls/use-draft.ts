@@ -3,7 +3,6 @@ import { useEffect } from 'preact/hooks'
 import type { ApplyAnswer, ManifestAnswer } from '../../../api/manifest-shapes.ts'
 import { fetchJson } from './api.ts'
 
-/** A text in the editor, which may be applied. */
 export interface Draft {
   readonly text: string
   /** The manifest with which the draft began; undefined for a new resource. */
@@ -25,9 +24,9 @@ function storeDraft(key: string, draft: Draft): void {
 }
 
 /**
- * Returns the draft of a resource. The draft begins with the manifest of the resource or, for a new resource,
- * with `template`. The resource of a component must not change. `draft` is undefined until the manifest is
- * read; `problem` is the error of reading it.
+ * Returns the draft of a resource, which begins with its manifest; that of a new resource begins with
+ * `template`. `draft` is undefined until the manifest is read; `problem` is the error of reading it. A
+ * component must not pass another resource later.
  *
  * @param resource undefined for a new resource
  */
@@ -62,7 +61,6 @@ export function useDraft(resource: ResourceKey | undefined, template: string) {
     readAgain() {
       attempts.value += 1
     },
-    /** Records that the text was applied. */
     markApplied(text: string, { namespace, name, origin, version }: ApplyAnswer) {
       storeDraft(key, {
         text,

@@ -1,7 +1,6 @@
 import { type CallInit, fetchJson } from './api.ts'
 import { type Polled, usePoll } from './use-poll.ts'
 
-/** The fields that every page of a list of the API has. */
 interface Page {
   readonly items: readonly unknown[]
   readonly next?: string | undefined
@@ -9,7 +8,6 @@ interface Page {
 
 /** The `limit` of each call: the API allows no more. */
 const pageItems = 1_000
-/** The maximum number of pages of a list that are read. */
 const maxPages = 5
 
 /**

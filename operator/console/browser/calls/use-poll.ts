@@ -19,7 +19,7 @@ const hiddenFactor = 5
  * Repeats a call while the component is shown. The pause is `everyMs`, or the duration of the call if it was
  * longer, and longer in a hidden tab.
  *
- * @param read makes the call or calls. It must be the same function in each render
+ * @param read makes the call; the same function in each render
  */
 export function usePoll<Answer>(
   path: string,

@@ -39,10 +39,7 @@ export function useSeries(domain: string, rule?: string) {
  */
 export const plotCapacity = 1_100
 
-/**
- * Resolves with the points of the last 15 minutes; with none if they cannot be read: the plot then begins
- * with live points.
- */
+/** Resolves with the points of the last 15 minutes, or with none if they cannot be read. */
 export async function readHistory(
   parameters: QueryParameters,
   signal: AbortSignal,

@@ -8,25 +8,19 @@ import { findFieldLine } from '../data/find-line.ts'
 import { type ApiProblem, CallError, postJson } from './api.ts'
 import { pause } from './event-stream.ts'
 
-/**
- * A problem or a warning, with the line in the text, from 1, to which it belongs; undefined if it is unknown.
- */
+/** `line` is the line in the text, from 1; undefined if it is unknown. */
 interface LocatedProblem extends ApiProblem {
   readonly line: number | undefined
 }
 
-/**
- * The evaluation of a text: its problems, and the replay of recorded calls, which can fail for a valid text.
- */
+/** The evaluation of a text. The replay of recorded calls can fail for a valid text. */
 export interface Proposal {
   /** Whether the operator has accepted the current text. */
   readonly isValid: boolean
   /** The problems of the text. While a new text is evaluated, they are the problems of the text before. */
   readonly problems: readonly LocatedProblem[]
-  /** Warnings about valid settings that are probably mistakes. */
   readonly warnings: readonly LocatedProblem[]
   readonly replay: Replay
-  /** The answer of the last replay. It is kept while the next replay runs. */
   readonly answer: WhatIfAnswer | undefined
 }
 
@@ -74,11 +68,9 @@ export function useWhatIf(text: string) {
   }, [text, attempts.value])
   return {
     proposal: proposal.value,
-    /** Replays the recorded calls again. */
     again() {
       attempts.value += 1
     },
-    /** Cancels the running replay. */
     cancel() {
       running.current.abort()
       // The answer is dropped, because it may be to an earlier text.
@@ -120,7 +112,7 @@ async function replay(resource: unknown, signal: AbortSignal): Promise<WhatIfAns
       return await postJson<WhatIfAnswer>('/whatif', resource, { signal, deadlineMs: deadlines.whatIf })
     } catch (error) {
       if (!(error instanceof CallError) || error.status !== 429) throw error
-      // As many replays run as are allowed, so this one is tried again after a pause.
+      // The operator runs as many replays as it allows.
       await pause(busyMs, signal)
       signal.throwIfAborted()
     }
@@ -138,8 +130,8 @@ async function checkByDryRun(
     const { warnings } = await postJson<ApplyAnswer>('/apply', body, { signal })
     return { isValid: true, problems: [], warnings: locate(manifest, warnings) }
   } catch (error) {
-    // A conflict means that the text is valid, since conflicts are checked after everything else. After other
-    // errors, such as a missing right, it is unknown.
+    // Conflicts are checked last, so that a text with a conflict is valid. After other errors, such as a
+    // missing right, it is unknown.
     const isValid = error instanceof CallError && error.status === 409
     return { isValid, problems: locate(manifest, problemsIn(error)), warnings: [] }
   }

@@ -7,15 +7,13 @@ interface AbnormalCondition extends Condition {
 }
 
 /**
- * The types of conditions that are abnormal when they are true, each with the severity. They do not affect
- * the condition Ready.
+ * The severity of each type of condition that is abnormal when it is true. A resource with one can be ready.
  */
 const severities: Readonly<Record<string, AbnormalCondition['severity']>> = {
   Degraded: 'error',
   Doubtful: 'warning',
 }
 
-/** Returns the abnormal conditions among these. A resource can have one and be ready nevertheless. */
 export const abnormalConditions = (conditions: readonly Condition[]): readonly AbnormalCondition[] =>
   conditions.flatMap(condition => {
     const severity = severities[condition.type]

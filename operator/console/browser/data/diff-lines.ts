@@ -33,7 +33,7 @@ export function diffLines(before: string, after: string): readonly DiffLine[] {
   })
 }
 
-/** Returns the differences of two lists of lines by their longest common subsequence. */
+/** Compares two lists of lines by their longest common subsequence. */
 function diffMiddle(old: readonly string[], next: readonly string[]): readonly DiffLine[] {
   const removed = old.map(line => `-${line}`)
   const added = next.map(line => `+${line}`)

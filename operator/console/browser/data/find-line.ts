@@ -16,7 +16,7 @@ export function findFieldLine(text: string, field: string): number | undefined {
     if (line === undefined) break
     found = line + 1
     to = children[index + 1] ?? to
-    // The first field of an item can be on the line of the dash, so that line is searched too.
+    // The first field of an item can be on the line of the dash.
     if (isItem) lines[line] = (lines[line] ?? '').replace('-', ' ')
     from = isItem ? line : line + 1
   }
@@ -31,8 +31,7 @@ function listChildren(lines: readonly string[], from: number, to: number): reado
   const least = Math.min(...written.map(indent))
   const children = written.filter(line => indent(line) === least)
   const isItem = (line: number) => (lines[line] ?? '').trimStart().startsWith('-')
-  // Items are left out if there are fields too: the items of a list can have the same indentation as the key
-  // of the list.
+  // The items of a list can have the same indentation as the key of the list.
   return children.some(line => !isItem(line)) ? children.filter(line => !isItem(line)) : children
 }
 

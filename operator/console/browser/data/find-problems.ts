@@ -2,20 +2,17 @@ import type { ResourceList } from '../../../api/shapes.ts'
 import { abnormalConditions } from './abnormal-conditions.ts'
 import { linkTo } from './route.ts'
 
-/** A problem of a resource or a pod. */
 export interface ListedProblem {
   /** What has the problem: `pod tollway-ratelimit-0`, `RateLimitConfig shop/checkout`. */
   readonly subject: string
   readonly message: string
   readonly severity: 'error' | 'warning'
-  /** The link to the page of the resource. */
   readonly link?: string
 }
 
 type Resource = ResourceList['items'][number]
 type Pod = ResourceList['pods'][number]
 
-/** Returns the problems of resources and pods, errors first. */
 export function findProblems(resources: readonly Resource[], pods: readonly Pod[]): readonly ListedProblem[] {
   const found = [
     ...pods.flatMap(problemsOfPod),
@@ -61,10 +58,7 @@ function problemsOfResource(resource: Resource): readonly ListedProblem[] {
   return [{ subject, message: `${reason}: ${message}`, severity: 'warning', link }]
 }
 
-/**
- * Returns the link for a resource with a problem. A RateLimitConfig is opened in the editor, which marks the
- * lines with problems.
- */
+/** A RateLimitConfig is opened in the editor, which marks the lines with problems. */
 function linkToResource({ kind, namespace, name }: Resource): string {
   if (kind === 'RateLimitConfig') return linkTo('what-if', { namespace, name })
   return linkTo(kind === 'Merchant' ? 'merchants' : 'streams')
@@ -74,8 +68,7 @@ const formatName = ({ namespace, name }: Resource) => `${namespace}/${name}`
 const describeSubject = (resource: Resource) => `${resource.kind} ${formatName(resource)}`
 
 /**
- * Returns one problem for all resources with the same abnormal condition: when a backend fails, all resources
- * of a kind report the same.
+ * Returns one problem for all resources with the same abnormal condition: when a backend fails, all have it.
  */
 function groupAbnormal(resources: readonly Resource[]): readonly ListedProblem[] {
   const found = new Map<string, ListedProblem & { readonly first: Resource; count: number }>()

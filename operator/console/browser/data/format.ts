@@ -17,7 +17,6 @@ export function formatShare(share: number): string {
   return `${Math.round(share * 100)} %`
 }
 
-/** Formats a rate, below 100 with one decimal place. */
 export const formatRate = (value: number) => (value < 100 ? short : whole).format(value)
 
 export const formatMs = (value: number) => (value < 10 ? `${value.toFixed(2)} ms` : `${formatRate(value)} ms`)
@@ -67,7 +66,7 @@ const maxShown = 120
 
 /**
  * Makes a text of a user safe for display: control characters, and characters that change the direction of
- * the text around them, become their codes, and a long text is shortened in the middle.
+ * text, become their codes, and a long text is shortened in the middle.
  */
 export function displayText(text: string, length = maxShown): string {
   const end = 20
@@ -83,8 +82,8 @@ const hiddenCharacters = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\u{d800}-\u{dfff}]/gu
 const escapeMark = (mark: string) => `\\u{${(mark.codePointAt(0) ?? 0).toString(16)}}`
 
 /**
- * Returns the first line, from 1, with characters that `displayText` would replace by codes, and these codes.
- * An editor cannot replace characters, so it warns about them instead.
+ * Returns the first line, from 1, with characters that `displayText` replaces by codes, and these codes. An
+ * editor cannot replace characters, so it warns about them.
  */
 export function findHiddenCharacters(
   text: string,
@@ -96,6 +95,5 @@ export function findHiddenCharacters(
   return undefined
 }
 
-/** Formats the entries of a descriptor for display: `user=alice, path=/pay`. */
 export const displayEntries = (entries: readonly { readonly key: string; readonly value: string }[]) =>
   entries.map(({ key, value }) => `${displayText(key)}=${displayText(value)}`).join(', ')

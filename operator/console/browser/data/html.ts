@@ -4,5 +4,4 @@ import { h, type VNode } from 'preact'
 /** Creates elements from a template. Values are inserted as text, not as markup. */
 export const html = htm.bind(h) as unknown as (strings: TemplateStringsArray, ...values: unknown[]) => VNode
 
-/** Returns the text of the field from which an event comes. */
 export const fieldValue = ({ target }: Event) => (target as HTMLInputElement).value

@@ -6,7 +6,7 @@ interface Route {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Parses the fragment of an address, which the browser sends to no server. */
+/** The fragment of an address is not sent to a server. */
 function parseRoute(hash: string): Route {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split(/\?(.*)/s)
   return { page: path === '' ? 'overview' : path, parameters: Object.fromEntries(new URLSearchParams(query)) }

@@ -1,6 +1,5 @@
 /** A node of the tree of rules: a descriptor, or one of several limits of a descriptor. */
 export interface RuleNode<Rule> {
-  /** The last part of the path. */
   readonly label: string
   readonly path: readonly string[]
   /** The rule of this node; undefined for a descriptor without a limit. */
@@ -8,10 +7,7 @@ export interface RuleNode<Rule> {
   readonly children: RuleNode<Rule>[]
 }
 
-/**
- * Builds the tree of rules from their paths. Descriptors without a limit are in the tree if a rule is below
- * them.
- */
+/** Builds the tree from the paths of rules. It has a descriptor without a limit if a rule is below it. */
 export function buildRuleTree<Rule extends { readonly path: readonly string[] }>(
   rules: readonly Rule[],
 ): readonly RuleNode<Rule>[] {
@@ -30,7 +26,7 @@ export function buildRuleTree<Rule extends { readonly path: readonly string[] }>
   return root.children
 }
 
-/** Returns all nodes from top to bottom, each with its depth in the tree. */
+/** Returns the nodes from top to bottom. */
 export function flatten<Rule>(
   nodes: readonly RuleNode<Rule>[],
   depth = 0,

@@ -10,12 +10,12 @@ export interface TapFilter {
 
 const capacity = 200
 
-/** The newest decisions. Each has a unique `id`, by which the rows of a table keep their elements. */
+/** The newest decisions. The rows of a table keep their elements by the unique `id`. */
 export class TapBuffer {
   #decisions: readonly TapDecision[] = []
   #nextId = 1
 
-  /** Adds a batch. Returns all decisions of the buffer, newest first. */
+  /** Returns all decisions, newest first. */
   add(batch: TapBatchEvent['decisions']): readonly TapDecision[] {
     const numbered = batch.slice(-capacity).map(decision => ({ ...decision, id: this.#nextId++ }))
     this.#decisions = [...numbered.reverse(), ...this.#decisions].slice(0, capacity)

@@ -25,10 +25,9 @@ import { RuleTree } from '../tables/rule-tree.ts'
 const everyMs = 1_000
 const slowMs = 3_000
 const summed = { totals: 'sum' }
-/** The parameters of a list of resources of which only the pods are used, so that one resource is enough. */
+/** One resource is enough where only the pods are used. */
 const podsOnly = { kind: 'RateLimitConfig', limit: 1 }
 
-/** The rules of the domain in the address, or of the first domain, with their counts. */
 export function DomainPage() {
   const { domain } = route.value.parameters
   const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
@@ -36,8 +35,8 @@ export function DomainPage() {
   const chosen = domain ?? names[0]
   const owner = domains.answer?.items.find(item => item.domain === chosen)?.owner
   if (chosen === undefined) return html`<${DomainsNote} ...${domains} />`
-  // The page waits for the namespace of the domain: if it were known only later, the rights could change, and
-  // remove a button that has the focus.
+  // If the namespace of the domain were known only later, the rights could change, and remove a button that
+  // has the focus.
   const isKnown = domains.answer !== undefined || domains.problem !== undefined
   return html`
     <${ErrorNote} error=${domains.problem} />
@@ -126,7 +125,7 @@ function HitsPlot({ title, domain, rule }: HitsPlotProps) {
 
 const historyPoints = 60
 
-/** Collects the rates of each rule, one point for each poll, with values in the order of `hitLines`. */
+/** Collects the rates of each rule, a point for each poll, in the order of `hitLines`. */
 function useHistory(items: RuleList['items']): ReadonlyMap<string, SeriesBuffer> {
   const history = useMemo(() => new Map<string, SeriesBuffer>(), [])
   useMemo(() => {

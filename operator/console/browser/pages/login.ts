@@ -3,7 +3,6 @@ import { logIn, loginProblem } from '../calls/session.ts'
 import { fieldValue, html } from '../data/html.ts'
 import { ErrorNote } from '../parts/notes.ts'
 
-/** The form for a bearer token of the cluster. */
 export function Login() {
   const token = useSignal('')
   const submit = (event: Event) => {

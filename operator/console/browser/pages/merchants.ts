@@ -12,7 +12,6 @@ const none =
   () => html`There is no Merchant. Apply one, such as <code>examples/payments/bakery.yaml</code>. Its
   credentials and balances are shown here.`
 
-/** The merchants with credentials and balances, and the last verification of the books. */
 export function MerchantsPage() {
   const { answer, problem } = usePages<MerchantList>('/merchants', inScope.value, everyMs)
   return html`

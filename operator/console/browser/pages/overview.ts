@@ -26,7 +26,6 @@ type Pod = ResourceList['pods'][number]
 const everyMs = 1_000
 const slowMs = 3_000
 
-/** The problems, and then the state of everything that runs. */
 export function Overview() {
   const shown = inScope.value
   const limits = usePages<ResourceList>('/resources', { kind: 'RateLimitConfig', ...shown }, everyMs)
@@ -81,10 +80,7 @@ function useHistory(shown: QueryParameters): History {
   return past.value
 }
 
-/**
- * The maximum number of streams. A browser opens at most six connections to a server, and each stream takes
- * one.
- */
+/** A browser opens at most six connections to a server, and each stream takes one. */
 const maxStreams = 3
 const trafficLines = [
   { label: 'all', color: 'muted' as const },
@@ -127,10 +123,7 @@ function Traffic({ domains, past }: { readonly domains: readonly Domain[]; reado
   return html`<${Plot} ...${props} columns=${buffer.columns} version=${version.value} />`
 }
 
-/**
- * Returns the numbers of all, of allowed and of rejected hits of a second. Hits that shadow mode allowed
- * count as allowed.
- */
+/** Returns the numbers of all, allowed and rejected hits of a second. Shadow mode allows hits. */
 function sumHits(domains: readonly Domain[], live: ReadonlyMap<string, SeriesPointEvent>) {
   const rates = domains
     .filter(({ domain }) => !live.has(domain))
@@ -160,7 +153,6 @@ const latencyLines = [
   { label: 'p99', color: 'near' as const, isDashed: true },
 ]
 
-/** Plots the latency of the slowest pod. */
 function Latency({ pods, past }: { readonly pods: readonly Pod[]; readonly past: History }) {
   const buffer = useMemo(() => new SeriesBuffer(2, plotCapacity), [])
   const version = useSignal(0)

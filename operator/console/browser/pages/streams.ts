@@ -12,7 +12,6 @@ const none =
   () => html`No broker has a request. Requests are shown here while producers send them. Send one:${' '}
   <code>node examples/animation/produce.ts</code>`
 
-/** The requests of all brokers, and the preview of the request that the address of the page names. */
 export function StreamListPage() {
   const { answer, problem } = usePages<StreamList>('/streams', {}, everyMs)
   const { key } = route.value.parameters

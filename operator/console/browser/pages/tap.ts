@@ -14,7 +14,6 @@ import { DecisionsTable } from '../tables/decision-table.ts'
 
 const slowMs = 3_000
 
-/** Live decisions of one domain, of which the pods send a sample. */
 export function TapPage() {
   const domains = usePages<DomainList>('/domains', inScope.value, slowMs)
   const names = domains.answer?.items.map(({ domain }) => domain) ?? []
@@ -83,7 +82,7 @@ interface TapState {
   readonly stream: EventStream<TapBatchEvent> | undefined
 }
 
-/** Streams the decisions of a domain, newest first. While it is paused, new decisions are dropped. */
+/** Streams decisions, newest first. While it is paused, it drops them. */
 function useTap(domain: string, isPaused: { readonly value: boolean }): TapState {
   const state = useSignal<TapState>({ decisions: [], skipped: 0, hashed: false, stream: undefined })
   const buffer = useRef(new TapBuffer())

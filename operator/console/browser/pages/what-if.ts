@@ -31,7 +31,6 @@ const slowMs = 3_000
 const kind = { kind: 'RateLimitConfig' }
 const newResource = ''
 
-/** The editor of the resource in the address, or of the first resource, and the choice of another one. */
 export function WhatIfPage() {
   const { answer, problem } = usePages<ResourceList>('/resources', { ...kind, ...inScope.value }, slowMs)
   const { namespace = '', name } = route.value.parameters
@@ -65,7 +64,6 @@ export function WhatIfPage() {
 
 const toTitle = ({ namespace, name }: ResourceKey) => `${namespace}/${name}`
 
-/** The editor of one resource, with the problems of the text and the effect on recorded calls. */
 function WhatIf({ resource }: { readonly resource: ResourceKey | undefined }) {
   const open = useDraft(resource, template)
   const { draft } = open
@@ -93,7 +91,6 @@ function WhatIf({ resource }: { readonly resource: ResourceKey | undefined }) {
 
 const findWrongLines = ({ problems }: Proposal) => new Set(problems.flatMap(({ line }) => line ?? []))
 
-/** Warns about characters that are invisible or change how the text around them is shown. */
 function HiddenMarks({ text }: { readonly text: string }) {
   const found = findHiddenCharacters(text)
   if (found === undefined) return null
@@ -128,7 +125,7 @@ interface RunningProps {
 
 const tickMs = 1_000
 
-/** The progress of a replay, shown each second. Screen readers announce it only once. */
+/** Shows the duration of a replay. Screen readers announce it only once. */
 function Running({ beganMs, onCancel }: RunningProps) {
   const nowMs = useSignal(performance.now())
   useEffect(() => {

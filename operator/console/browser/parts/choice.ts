@@ -4,7 +4,7 @@ import { fieldValue, html } from '../data/html.ts'
 interface ChoiceProps {
   readonly id: string
   readonly label: string
-  /** The values to choose from, each with its text if the text differs from the value. */
+  /** `text` is shown instead of the value. */
   readonly options: readonly { readonly value: string; readonly text?: string }[]
   readonly chosen: string
   readonly onChoose: (value: string) => void
@@ -12,10 +12,7 @@ interface ChoiceProps {
   readonly listed?: number | undefined
 }
 
-/**
- * A labelled list from which one value is chosen. The chosen value is listed even if it is no longer an
- * option.
- */
+/** A labelled list of options. It has the chosen value even if that is no longer an option. */
 export function Choice({ id, label, options, chosen, onChoose, listed }: ChoiceProps) {
   const all = options.some(({ value }) => value === chosen) ? options : [{ value: chosen }, ...options]
   return html`<p class="choice">

@@ -21,7 +21,6 @@ export function ReadyState({ conditions }: { readonly conditions: readonly Condi
 
 const maxMessage = 400
 
-/** All conditions with their messages, behind a summary. */
 export function ConditionList({ conditions }: { readonly conditions: readonly Condition[] }) {
   return html`<details>
     <summary>Conditions</summary>

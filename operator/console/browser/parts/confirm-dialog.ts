@@ -4,7 +4,6 @@ import { html } from '../data/html.ts'
 
 interface ConfirmDialogProps {
   readonly title: string
-  /** The text of the button that confirms. */
   readonly action: string
   readonly onConfirm: () => void
   readonly onCancel: () => void
@@ -12,8 +11,8 @@ interface ConfirmDialogProps {
 }
 
 /**
- * A dialog that asks the user to confirm a change. The cancel button has the focus first. On close, the focus
- * returns to the element that had it before.
+ * A dialog whose cancel button has the focus first. On close, the focus returns to the element that had it
+ * before.
  */
 export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: ConfirmDialogProps) {
   const dialog = useRef<HTMLDialogElement>(null)
@@ -22,13 +21,12 @@ export function ConfirmDialog({ title, action, onConfirm, onCancel, children }: 
     const element = dialog.current
     element?.showModal()
     return () => {
-      // The dialog is closed before the focus returns, because elements behind an open dialog cannot get it.
+      // Elements behind an open dialog cannot get the focus.
       element?.close()
       if (before instanceof HTMLElement) before.focus()
     }
   }, [])
-  // `close` is handled as well as `cancel`: the browser sends no cancel event if two dialogs are closed after
-  // one input of the user.
+  // The browser sends no cancel event if two dialogs are closed after one input of the user.
   const onClose = (event: Event) => {
     if ((event.target as HTMLDialogElement).isConnected) onCancel()
   }

@@ -11,7 +11,6 @@ interface DomainChoiceProps {
   readonly chosen: string
 }
 
-/** The field in which the user chooses the domain of the current page. */
 export function DomainChoice({ list, chosen }: DomainChoiceProps) {
   const choose = (domain: string) => {
     location.hash = linkTo(route.value.page, { domain })
@@ -21,10 +20,7 @@ export function DomainChoice({ list, chosen }: DomainChoiceProps) {
     listed=${list && countListed(list)} />`
 }
 
-/**
- * The note of a page without a domain to show: the error, that domains are being loaded, or that there is
- * none.
- */
+/** The note of a page that has no domain to show. */
 export function DomainsNote({ answer, problem }: Polled<DomainList>) {
   if (problem !== undefined) return html`<${ErrorNote} error=${problem} />`
   return answer === undefined ? html`<${Loading} />` : html`<${NoDomain} />`

@@ -7,13 +7,12 @@ interface EditorProps {
   readonly onInput: (text: string) => void
   /** The lines with a problem, from 1. */
   readonly wrongLines: ReadonlySet<number>
-  /** The id of the element that lists the problems. */
   readonly describedBy: string
 }
 
 const maxLines = 20_000
 
-/** A text area with line numbers. The tab key moves the focus, as in other fields. */
+/** The tab key moves the focus, as in other fields. */
 export function Editor({ label, text, onInput, wrongLines, describedBy }: EditorProps) {
   const gutter = useRef<HTMLPreElement>(null)
   const lines = Math.min(maxLines, text.split('\n').length)

@@ -32,10 +32,9 @@ interface KeyCounterProps {
   readonly namespace: string | undefined
 }
 
-/** How often the rights are read: the API caches the rights of a user for 10 s. */
+/** The API caches the rights of a user for 10 s. */
 const rightsMs = 10_000
 
-/** The counter of one key, which the user can change after a confirmation. */
 export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   const { answer: list } = usePoll<RightList>('/rights', { namespace }, rightsMs)
   const isReadOnly =
@@ -108,7 +107,7 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
   </section>`
 }
 
-/** Makes a change. If the API rejects it because the user has lost the right, the buttons are hidden. */
+/** If the API rejects a change because the user has lost the right, the buttons are hidden. */
 async function changeCounter(action: Change['action'], body: ResetBody | RaiseBody) {
   try {
     return await postJson<CounterChangeAnswer>(`/counters/${action}`, body)
@@ -134,7 +133,7 @@ function describeChange({ confirmed, missing }: CounterChangeAnswer, { action }:
 
 function EntriesForm({ onRead }: { readonly onRead: () => void }) {
   const text = useSignal(chosenEntries.value)
-  // A layout effect runs before the field is painted. A later one would overwrite what the user has typed.
+  // A later effect would overwrite what the user has typed.
   useLayoutEffect(() => {
     text.value = chosenEntries.value
   }, [chosenEntries.value])

@@ -15,7 +15,6 @@ const columns: readonly Column<Finding>[] = [
   { label: 'Inconsistency', cell: ({ message }) => displayText(message, maxMessage) },
 ]
 
-/** The time and the result of the last `tollway payments verify`. */
 export function LastVerifyCard({ verify }: { readonly verify: Verify | null }) {
   return html`<section class="card" aria-labelledby="verify">
     <h2 id="verify">Last verification of the books</h2>

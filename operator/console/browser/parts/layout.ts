@@ -19,7 +19,6 @@ interface LayoutProps {
   readonly children?: ComponentChildren
 }
 
-/** The layout of each page: the header with the navigation, and the main content. */
 export function Layout({ items, title, children }: LayoutProps) {
   const main = useRef<HTMLElement>(null)
   const { page } = route.value
@@ -63,7 +62,7 @@ export function Layout({ items, title, children }: LayoutProps) {
   `
 }
 
-/** How often the version is read: it changes only when another operator answers. */
+/** The version changes only when another operator answers. */
 const versionMs = 60_000
 
 function Version() {
@@ -71,10 +70,7 @@ function Version() {
   return html`<span class="version">${answer?.version}</span>`
 }
 
-/**
- * The field for the namespace of lists. An entered namespace applies on Enter, and when the field loses the
- * focus.
- */
+/** A namespace applies on Enter, and when the field loses the focus. */
 function NamespaceForm() {
   const change = (event: Event) => {
     namespace.value = fieldValue(event).trim()
@@ -86,9 +82,6 @@ function NamespaceForm() {
   </label>`
 }
 
-/**
- * The note that the operator does not answer, with the time of the last answer. Meanwhile calls are repeated.
- */
 function Outage() {
   const since = lastAnswerMs.value === 0 ? '' : ` Its last answer was at ${formatTime(lastAnswerMs.value)}.`
   return html`<div role="status" class="outage">

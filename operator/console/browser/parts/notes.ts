@@ -21,8 +21,8 @@ export function ErrorNote({ error }: { readonly error: unknown }) {
 }
 
 /**
- * Shows the errors of several calls: one note for missing rights, since a user can lack the rights for
- * several kinds, and one for other errors, each message once.
+ * Shows one note for missing rights, since a user can lack the rights for several kinds, and one for other
+ * errors.
  */
 export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | undefined)[] }) {
   const found = errors.filter(error => error !== undefined)
@@ -38,44 +38,37 @@ export function ErrorNotes({ errors }: { readonly errors: readonly (CallError | 
 
 const isForbidden = ({ status }: CallError) => status === 403
 
-/** Returns the sentence that tells the user how to list all resources. */
 export const howToListAll = () =>
   isLoggedIn.value
     ? 'Choose a namespace above, or list all with kubectl tollway status.'
     : 'tollway status lists all.'
 
-/** The note of an empty list, with the next step for the user. */
 export const Empty = ({ children }: { readonly children?: ComponentChildren }) =>
   html`<p class="empty">${children}</p>`
 
-/** The note that is shown before the first answer. */
 export const Loading = () => html`<${Empty}>Loading …<//>`
 
-/** The note that is shown beside hashed keys. */
 export const HashedNote = () => html`<p class="fine">
   Values are hashed, because the rate limit service runs with DECISION_KEYS_HASHED=true. To read a counter, enter
   the entries as Envoy sends them: a hash is not a key.
 </p>`
 
-/** The note of a page that needs a domain when none is in force. */
 export const NoDomain = () => html`<${Empty}>
   No domain is in force. Apply a RateLimitConfig, or <a href=${linkTo('what-if', { new: '1' })}>write one</a>.
 <//>`
 
 type Tone = 'good' | 'warning' | 'error' | 'quiet'
 
-/** A state as a word with a colored dot. */
 export const State = ({ tone, children }: { readonly tone: Tone; readonly children?: ComponentChildren }) =>
   html`<span class="state ${tone}">${children}</span>`
 
 interface FieldListProps {
   readonly style: string
   readonly label?: string
-  /** The problems or warnings. `line` is the line in the text, from 1; undefined if it is unknown. */
+  /** `line` is the line in the text, from 1; undefined if it is unknown. */
   readonly items: readonly (ApiProblem & { readonly line?: number | undefined })[]
 }
 
-/** A list of problems or warnings of fields. */
 export function FieldList({ style, label = '', items }: FieldListProps) {
   if (items.length === 0) return null
   return html`<ul class=${style}>

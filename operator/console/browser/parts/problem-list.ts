@@ -15,7 +15,7 @@ interface ProblemListProps {
 const maxShown = 20
 const maxMessage = 500
 
-/** The list of problems. Screen readers announce a change of their number. */
+/** Screen readers announce a change of the number of problems. */
 export function ProblemList({ problems, isKnown, isPartial = false, checked = [] }: ProblemListProps) {
   const shown = problems.slice(0, maxShown)
   const count = problems.length

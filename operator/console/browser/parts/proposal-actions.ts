@@ -16,22 +16,18 @@ import { ErrorNote, FieldList } from './notes.ts'
 interface CheckedChange {
   readonly body: ApplyBody
   readonly checked: ApplyAnswer
-  /**
-   * The lines of the API server about fields that other field managers own, and that the change would take
-   * over.
-   */
+  /** The texts of the API server about fields of other field managers, which the change would take over. */
   readonly conflicts: readonly string[]
 }
 
-/** The maximum length of the text of a conflict, which names the field manager and the path of a field. */
+/** A conflict names a field manager and the path of a field. */
 const maxConflict = 1_000
 
-/** How often the rights are read: the API caches the rights of a user for 10 s. */
+/** The API caches the rights of a user for 10 s. */
 const rightsMs = 10_000
 
 interface ProposalActionsProps {
   readonly draft: Draft
-  /** Whether the text has problems. */
   readonly isWrong: boolean
   /** The answer of the last replay; undefined if there is none. */
   readonly effect: WhatIfAnswer | undefined
@@ -39,7 +35,7 @@ interface ProposalActionsProps {
   readonly onApplied: (text: string, answer: ApplyAnswer) => void
 }
 
-/** The buttons below the editor. Apply requires the right in the namespace of the text. */
+/** Apply requires the right in the namespace of the text. */
 export function ProposalActions({ draft, isWrong, effect, onReadAgain, onApplied }: ProposalActionsProps) {
   const { text, source } = draft
   const namespace = proposedName(text).namespace
@@ -114,10 +110,7 @@ interface ProposedName {
   readonly name?: unknown
 }
 
-/**
- * Builds the body of an apply. It has the version with which the draft began, unless the text names another
- * resource now.
- */
+/** The body has the version with which the draft began, unless the text names another resource now. */
 function buildBody({ text, source }: Draft): ApplyBody {
   const read = parseYamlDocument(text)
   const resource = ('value' in read ? read.value : {}) as ApplyBody['resource']
@@ -142,7 +135,6 @@ const ChangedNote = () => html`<p class="note warning" role="alert">
   first, because it is replaced.
 </p>`
 
-/** Checks an apply by a dry run, and collects the conflicts with other field managers. */
 async function checkChange(body: ApplyBody): Promise<CheckedChange> {
   const check = (checked: ApplyBody) => postJson<ApplyAnswer>('/apply', { ...checked, dryRun: true })
   try {
@@ -157,7 +149,6 @@ async function checkChange(body: ApplyBody): Promise<CheckedChange> {
   }
 }
 
-/** Returns which resource is written, and where. */
 function describe({ namespace, name, created, origin }: ApplyAnswer, verb: 'is' | 'will be'): string {
   const place = origin === 'cluster' ? 'in the cluster' : `in the file ${displayText(origin)}`
   return `${displayText(`${namespace}/${name}`)} ${verb} ${created ? 'created' : 'changed'} ${place}`
@@ -190,7 +181,6 @@ function Confirmation({ change, before, effect, onConfirm, onCancel }: Confirmat
   <//>`
 }
 
-/** Returns a sentence about the effect of the proposal on the recorded calls. */
 function describeEffect({ rules }: WhatIfAnswer): string {
   const sum = (of: (rule: WhatIfAnswer['rules'][number]) => number) =>
     rules.reduce((total, rule) => total + of(rule), 0)
@@ -209,7 +199,6 @@ interface TextDiffProps {
 
 const maxShown = 400
 
-/** The changed lines of a text as a unified diff. */
 function TextDiff({ before, after }: TextDiffProps) {
   const lines = diffLines(before, after)
   if (lines.length === 0) return html`<p class="fine">The text is the same.</p>`

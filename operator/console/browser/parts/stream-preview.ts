@@ -10,7 +10,7 @@ import { Empty, ErrorNote, State } from './notes.ts'
 
 const everyMs = 1_000
 
-/** The last messages of one request: the waveform, and the curves of the blend shapes that change most. */
+/** The last messages of a request: the waveform, and the curves of the blend shapes that change most. */
 export function StreamPreviewCard({ streamKey }: { readonly streamKey: string }) {
   const { answer, problem } = usePoll<StreamPreview>('/streams/preview', { key: streamKey }, everyMs)
   const title = useRef<HTMLHeadingElement>(null)

@@ -17,7 +17,7 @@ interface TopKeysProps {
 const everyMs = 2_000
 const maxShown = 10
 
-/** The keys of a rule with the most hits, counted since the first call. */
+/** The keys of a rule with the most hits since the first call. */
 export function TopKeysList({ domain, rule }: TopKeysProps) {
   const by = useSignal('hits')
   const { answer, problem } = usePoll<TopKeysAnswer>(
@@ -39,7 +39,7 @@ const options = [{ value: 'hits' }, { value: 'rejected', text: 'rejected hits' }
 
 type Key = TopKeysAnswer['keys'][number]
 
-/** Returns the columns. Keys link to their counters, unless the values are hashed. */
+/** Keys link to their counters, unless the values are hashed. */
 const buildColumns = (hashed: boolean): readonly Column<Key>[] => [
   {
     label: 'Key',

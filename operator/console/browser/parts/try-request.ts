@@ -6,10 +6,7 @@ import { fieldValue, html } from '../data/html.ts'
 import { readEntriesField } from './key-counter.ts'
 import { ErrorNote } from './notes.ts'
 
-/**
- * A form that shows which rule each descriptor of a request matches, entry by entry. The service counts no
- * hits for it.
- */
+/** Shows which rule each descriptor of a request matches. The service counts no hits for it. */
 export function TryRequest({ domain }: { readonly domain: string }) {
   const text = useSignal('')
   const answer = useSignal<TryAnswer | undefined>(undefined)

@@ -1,13 +1,13 @@
 /** The name, without `--`, of a custom property of the style sheet that has a color. */
 export type ColorName = 'allowed' | 'rejected' | 'near' | 'shadow' | 'accent' | 'muted' | 'grid'
 
-/** Returns a color of the current color scheme, for a canvas, which cannot use custom properties. */
+/** Returns a color for a canvas, which cannot use custom properties. */
 export const readColor = (name: ColorName) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim()
 
 const schemes = matchMedia('(prefers-color-scheme: dark)')
 
-/** Calls the listener when the color scheme changes. Returns a function that removes the listener. */
+/** Returns a function that removes the listener. */
 export function onSchemeChange(listener: () => void): () => void {
   const observer = new MutationObserver(listener)
   observer.observe(document.documentElement, { attributeFilter: ['data-theme'] })

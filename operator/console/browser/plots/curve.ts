@@ -3,7 +3,6 @@ import { readColor } from './colors.ts'
 import { Drawing } from './drawing.ts'
 
 interface CurveProps {
-  /** The values of the curve, one for each time. */
   readonly values: readonly number[]
   readonly times: readonly number[]
   /** The range of the vertical axis, the same for all curves of a request. */
@@ -14,7 +13,7 @@ const width = 240
 const height = 40
 const inset = 2
 
-/** Draws the values of one blend shape over time. The page shows the range as text. */
+/** The page shows the range as text. */
 export function Curve({ values, times, range: [least, most] }: CurveProps) {
   const [from = 0] = times
   const seconds = Math.max((times.at(-1) ?? 0) - from, Number.EPSILON)

@@ -15,7 +15,7 @@ interface DrawingProps {
   readonly label?: string
 }
 
-/** The number of pixels of the canvas for each CSS pixel, in each direction. */
+/** Pixels of the canvas for each CSS pixel, in each direction. */
 const scale = 2
 
 /** A canvas that is drawn in the next frame after a change of `version` or of the color scheme. */

@@ -25,8 +25,8 @@ const defaultHeight = 150
 const hoveredTime = signal<number | undefined>(undefined)
 
 /**
- * A plot of the last 15 minutes, with the last values as text. While the pointer is over one plot, all plots
- * of the page show the values at the time under the pointer.
+ * A plot of the last 15 minutes. While the pointer is over one plot, all plots of the page show the values of
+ * its time.
  */
 export function Plot(props: PlotProps) {
   const { title, columns, version, lines, unit, height = defaultHeight } = props
@@ -138,10 +138,7 @@ function clearPointer(): void {
   hoveredTime.value = undefined
 }
 
-/**
- * Returns the range of the time axis: 15 minutes, or less while there are fewer points, but at least 2
- * minutes.
- */
+/** Returns 15 minutes, or less while there are fewer points, but at least 2 minutes. */
 function computeTimeRange(plot: uPlot): [number, number] {
   const last = plot.data[0].at(-1) ?? Date.now() / 1000
   const first = plot.data[0][0] ?? last

@@ -10,7 +10,7 @@ const height = 96
 const middle = height / 2
 const minStroke = 1
 
-/** Draws the lowest and the highest samples over time. Samples of full scale take the whole height. */
+/** Samples of full scale take the whole height. */
 export function Waveform({ envelope }: Pick<Audio, 'envelope'>) {
   const paint = (context: CanvasRenderingContext2D) => {
     const step = width / envelope.length

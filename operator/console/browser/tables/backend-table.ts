@@ -36,7 +36,6 @@ interface BackendTableProps {
   readonly pods: readonly Pod[]
 }
 
-/** The backends of the services that have pods or resources. */
 export function BackendsTable({ resources, pods }: BackendTableProps) {
   const items = [...listPodBackends(pods), ...degradedServices.flatMap(each => readBackend(each, resources))]
   if (items.length === 0) return null

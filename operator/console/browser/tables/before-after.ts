@@ -7,7 +7,6 @@ import { type Column, showTable } from './data-table.ts'
 type Rule = WhatIfAnswer['rules'][number]
 type Key = WhatIfAnswer['keys'][number]
 
-/** Shows the decisions on the recorded calls by the active configuration and by the proposal. */
 export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
   const { rules, keys } = answer
   const ruleTable = showTable({
@@ -31,10 +30,7 @@ export function BeforeAfter({ answer }: { readonly answer: WhatIfAnswer }) {
 
 const sum = ({ allowed, refused }: Rule['now']) => allowed + refused
 
-/**
- * Shows how many of all hits are rejected. The bounds are on a second line, so that the table fits beside the
- * editor.
- */
+/** The bounds are on a second line, so that the table fits beside the editor. */
 function Rejected({ hits }: { readonly hits: Rule['now'] }) {
   const bounds = formatBounds(hits)
   return html`${formatCount(hits.refused)} of ${formatCount(sum(hits))}
@@ -98,7 +94,7 @@ interface BarProps {
   readonly label: string
 }
 
-/** A bar of allowed and rejected hits. The row has the numbers as text, so screen readers skip the bar. */
+/** The row has the numbers as text, so screen readers skip the bar. */
 function Bar({ share, most, label }: BarProps) {
   const percent = (hits: number) => `${(hits / most) * 100}%`
   return html`<div class="bar" aria-hidden="true">

@@ -11,7 +11,6 @@ export interface Column<Item> {
   readonly cell: (item: Item) => ComponentChildren
   /** The value by which the user can sort the rows. */
   readonly sortBy?: (item: Item) => number | string
-  /** Returns the CSS classes of a cell. */
   readonly style?: (item: Item) => string
 }
 
@@ -19,21 +18,17 @@ interface DataTableProps<Item> {
   readonly title: string
   readonly items: readonly Item[]
   readonly rowKey: (item: Item) => string | number
-  /** The columns. Cells of the first one are the headers of their rows. */
+  /** Cells of the first column are the headers of their rows. */
   readonly columns: readonly Column<Item>[]
   readonly isCurrent?: (item: Item) => boolean
   /** Whether more items exist than those in `items`. */
   readonly hasMore?: boolean
-  /** A sentence that tells the user how to list all items. */
   readonly moreHint?: string
   /** `compact`: a row takes two lines in a narrow window. */
   readonly style?: 'compact'
 }
 
-/**
- * The number of rows that are shown at first, and added on demand: a browser takes seconds to render
- * thousands of rows.
- */
+/** A browser takes seconds to render thousands of rows. */
 const rowsAtOnce = 200
 
 /**
@@ -75,10 +70,8 @@ function DataTable<Item>(properties: DataTableProps<Item>) {
   </div>`
 }
 
-/** Returns a table of items. */
 export const showTable = <Item>(properties: DataTableProps<Item>) => html`<${DataTable} ...${properties} />`
 
-/** The column by which the user has sorted the rows, and the direction. */
 interface Order {
   readonly label: string
   readonly direction: 'ascending' | 'descending'
@@ -103,10 +96,7 @@ interface HeadingProps<Item> {
   readonly order: Signal<Order | undefined>
 }
 
-/**
- * The label of a column: a button if the user can sort by the column. The first click sorts numbers in
- * descending order, and texts in ascending order.
- */
+/** The first click sorts numbers in descending order, and texts in ascending order. */
 function Heading<Item>({ column: { label, kind = 'text', sortBy }, order }: HeadingProps<Item>) {
   const direction = order.value?.label === label ? order.value.direction : undefined
   const first = kind === 'number' ? 'descending' : 'ascending'

@@ -22,7 +22,6 @@ const columns: readonly Column<TapDecision>[] = [
   { label: 'Pod', cell: ({ pod }) => displayText(pod) },
 ]
 
-/** A table of decisions, each with its rule and reason. */
 export function DecisionsTable({ decisions }: { readonly decisions: readonly TapDecision[] }) {
   const title = 'Decisions, newest first'
   return showTable({

@@ -5,7 +5,6 @@ import { linkTo } from '../data/route.ts'
 import { howToListAll, NoDomain } from '../parts/notes.ts'
 import { type Column, showTable } from './data-table.ts'
 
-/** Shows a share from 0 to 1 as a bar and as a number. */
 const Share = ({ value }: { readonly value: number }) => html`<span class="share">
   <svg viewBox="0 0 100 6" preserveAspectRatio="none" aria-hidden="true">
     <rect width="100" height="6" />
@@ -53,7 +52,6 @@ function rejectedShare({ hitsPerSecond, rejectedPerSecond }: Domain): number {
   return hitsPerSecond === 0 ? 0 : Math.min(1, rejectedPerSecond / hitsPerSecond)
 }
 
-/** A table of domains with their rates and links to their pages. */
 export function DomainsTable({ list }: { readonly list: DomainList | undefined }) {
   if (list === undefined) return null
   if (list.items.length === 0) return html`<${NoDomain} />`

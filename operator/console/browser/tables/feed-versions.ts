@@ -27,7 +27,6 @@ const columns: readonly Column<EnforcedVersion>[] = [
   { label: 'Pods', kind: 'number', cell: ({ pods }) => pods },
 ]
 
-/** A table of the versions of the feeds, with the number of pods that enforce each. */
 export function FeedVersions({ feeds }: { readonly feeds: readonly Feed[] }) {
   const items = feeds.flatMap(({ kind, version: published, versions }) =>
     versions.map(({ version, pods }) => ({ kind, version, pods, isPublished: version === published })),

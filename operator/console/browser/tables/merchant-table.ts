@@ -52,7 +52,6 @@ const columns: readonly Column<Merchant>[] = [
 
 const displayMoney = (money: Parameters<typeof formatCurrency>[0]) => displayText(formatCurrency(money))
 
-/** A table of merchants with the state of their credentials, and their balances. */
 export function MerchantsTable({ list }: { readonly list: MerchantList }) {
   return showTable({
     title: 'Merchants',

@@ -34,7 +34,6 @@ const columns: readonly Column<Pod>[] = [
 
 const none = 'No rate limit pod reports. Check that the pods run and can reach the feed of the operator.'
 
-/** A table of the pods of the rate limit service, with their backends. */
 export function PodsTable({ pods, isKnown }: { readonly pods: readonly Pod[]; readonly isKnown: boolean }) {
   if (!isKnown) return null
   if (pods.length === 0) return html`<${Empty}>${none}<//>`

@@ -33,7 +33,6 @@ interface ResourceTableProps {
   readonly isKnown: boolean
 }
 
-/** A table of the resources of all kinds, with their conditions. */
 export function ResourcesTable({ resources, hasMore, isKnown }: ResourceTableProps) {
   if (!isKnown) return null
   if (resources.length === 0)

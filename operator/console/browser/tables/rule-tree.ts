@@ -18,7 +18,7 @@ interface RuleTreeProps {
   readonly hasMore: boolean
   readonly isKnown: boolean
   readonly chosen: string | undefined
-  /** The rates by the name of the rule, for the small plots. */
+  /** The rates by the name of the rule. */
   readonly history: ReadonlyMap<string, SeriesBuffer>
 }
 
@@ -27,7 +27,6 @@ interface TreeRow {
   readonly depth: number
 }
 
-/** The tree of rules as a table, in which child rules are indented. */
 export function RuleTree({ domain, rules, hasMore, isKnown, chosen, history }: RuleTreeProps) {
   if (!isKnown) return html`<${Loading} />`
   if (rules.length === 0)

@@ -73,7 +73,6 @@ interface StreamTableProps {
   readonly shown: string | undefined
 }
 
-/** A table of the requests of the brokers, with their producers and consumers. */
 export function StreamsTable({ list, shown }: StreamTableProps) {
   return showTable({
     title: 'Requests',
