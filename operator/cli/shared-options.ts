@@ -10,18 +10,11 @@ import {
 import { defaultStateDir, readStateDir, stateDirVariable } from '../environments/host/state-dir.ts'
 import { type Format, formats } from './render.ts'
 
-/** Creates the option of the output format. @param first the default */
-export function outputOption(first: Format = 'table', without?: Format) {
-  const others = formats.filter(format => format !== first && format !== without)
-  const shown = others.length > 1 ? `${others.slice(0, -1).join(', ')} or ${others.at(-1)}` : `${others[0]}`
-  return {
-    ...choice([first, ...others], {
-      short: 'o',
-      placeholder: 'FORMAT',
-      help: `${first} (default)${others.length > 1 ? ',' : ' or'} ${shown}`,
-    }),
-    shownFallback: '',
-  }
+/** @param first the default */
+export function outputOption(first: Format = 'table') {
+  const others = formats.filter(format => format !== first)
+  const help = `${first} (default), ${others.join(' or ')}`
+  return { ...choice([first, ...others], { short: 'o', placeholder: 'FORMAT', help }), shownFallback: '' }
 }
 
 export const stateDirOption = {
@@ -33,7 +26,6 @@ export const stateDirOption = {
   shownFallback: `$${stateDirVariable}, or ${defaultStateDir}`,
 }
 
-/** The options of every command that reads manifests. */
 export const folderOptions = {
   file: optionalText({
     short: 'f',
@@ -53,14 +45,12 @@ export const domainOption = optionalText({
 
 const spelling = 'Write a comma in a value as \\,, a backslash as \\\\, and = in a key as %3D'
 
-/** The option for the entries of exactly one descriptor. */
 export const entryOption = optionalText({
   short: 'e',
   placeholder: 'LIST',
   help: `the keys and values of the descriptor. ${spelling}`,
 })
 
-/** The option for the descriptors of a request; it may be repeated. */
 export const entriesOption = texts({
   short: 'e',
   placeholder: 'LIST',

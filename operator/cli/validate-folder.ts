@@ -4,8 +4,14 @@ import { merchantKind } from '@tollway/crds/merchant.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { escapeControls } from '@tollway/ratelimit/rules/problems.ts'
 import { type ChosenResource, chooseContents, translateResource } from '../kinds/choose-contents.ts'
-import type { Advisory, KindAdapter, Named, UnmetDependency } from '../kinds/kind-adapter.ts'
-import { formatProblem, type ResourceProblem } from '../kinds/kind-adapter.ts'
+import {
+  type Advisory,
+  formatProblem,
+  type KindAdapter,
+  type Named,
+  type Translation,
+  type UnmetDependency,
+} from '../kinds/kind-adapter.ts'
 import { translateMerchant } from '../kinds/merchant/translate-merchant.ts'
 import { gather } from '../kinds/published-resources.ts'
 import { isOurs, knownKinds } from '../kinds/registry.ts'
@@ -14,35 +20,33 @@ import { qualifiedName } from '../kinds/source.ts'
 import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 
-/** An error or a probable mistake in a folder of manifests. */
+/** A probable mistake is a warning. */
 export interface Diagnostic {
   readonly severity: 'error' | 'warning'
-  /** The file, and the number of the document in it, such as `checkout.yaml#2`. */
+  /** Such as `checkout.yaml#2`: the file, and the number of the document in it. */
   readonly origin: string
-  /**
-   * The resource, such as `RateLimitConfig shop/checkout`; empty if the diagnostic belongs to no resource.
-   */
+  /** Such as `RateLimitConfig shop/checkout`; empty if the diagnostic belongs to no resource. */
   readonly resource: string
-  /** The field, such as `spec.descriptors[0].rateLimit.unit`; empty for the whole resource. */
+  /** Such as `spec.descriptors[0].rateLimit.unit`; empty for the whole resource. */
   readonly path: string
   readonly message: string
 }
 
 interface ValidatedFolder {
   readonly diagnostics: readonly Diagnostic[]
-  /** The domains that the operator would enforce, sorted by name. */
+  /** The domains that the operator would enforce. */
   readonly domains: readonly RateLimitDomain[]
-  /** The content of the feed, one snapshot for each type. */
+  /** One snapshot for each type of the feed. */
   readonly published: readonly PublishedSnapshot[]
 }
 
 export interface PublishedSnapshot {
   readonly snapshot: Snapshot
-  /** Returns an encoded message of the snapshot in a readable form, as a JSON value. */
+  /** Decodes a message of the snapshot to a JSON value. */
   readonly show: (bytes: Uint8Array) => unknown
 }
 
-/** Validates the content of a folder as an operator does that has the same remembered state. */
+/** Validates as an operator does that has the same remembered state. */
 export async function validateFolder(content: FolderContent): Promise<ValidatedFolder> {
   const { folder, resources, problems, kinds } = content
   const limits = await validateKind(kinds.limits, content)
@@ -74,77 +78,67 @@ async function validateKind<Content extends Named, Published>(
       : noContent
     return { ...item, published, unmet }
   })
-  const doubts = kind.findAdvisories?.(completed.flatMap(({ content }) => content ?? []))
+  const advisories = kind.findAdvisories?.(completed.flatMap(({ content }) => content ?? []))
   const owners = new Map(completed.map(({ resource }) => [qualifiedName(resource), resource.origin]))
   const encoded = completed.flatMap(({ published }) =>
     published === undefined ? [] : [kind.encode(published)],
   )
   return {
-    diagnostics: completed.flatMap(item => [
-      ...diagnoseChosen(item, owners, item.unmet),
-      ...diagnoseDoubt(item, doubts?.get(item.name)),
-    ]),
+    diagnostics: completed.flatMap(item => diagnoseChosen(item, owners, advisories?.get(item.name))),
     contents: completed.flatMap(({ content }) => content ?? []),
     snapshot: createSnapshot(kind.typeUrl, encoded),
     show: kind.show,
   }
 }
 
-/** Validates a Merchant separately from the other kinds, because it is not in the feed and claims nothing. */
+/** A Merchant is not in the feed, and claims nothing. */
 function diagnoseMerchant(resource: SourcedResource): readonly Diagnostic[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
-  const translation = translateResource({ translate: translateMerchant }, resource)
-  const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
-  return 'problems' in translation
-    ? translation.problems.map(one => ({ severity: 'error', ...place, ...one }))
-    : translation.warnings.map(one => ({ severity: 'warning', ...place, ...one }))
+  return diagnoseTranslation(resource, translateResource({ translate: translateMerchant }, resource))
 }
 
-function diagnoseDoubt(
-  { resource }: ChosenResource<Named>,
-  doubt: Advisory | undefined,
+const describePlace = (resource: SourcedResource) => ({
+  origin: resource.origin,
+  resource: `${resource.kind} ${qualifiedName(resource)}`,
+})
+
+function diagnoseTranslation(
+  resource: SourcedResource,
+  translation: Translation<unknown>,
 ): readonly Diagnostic[] {
-  if (doubt === undefined) return []
-  const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
-  return [{ severity: 'warning', ...place, path: '', message: doubt.message }]
+  const [severity, found] =
+    'problems' in translation
+      ? (['error', translation.problems] as const)
+      : (['warning', translation.warnings] as const)
+  return found.map(problem => ({ severity, ...describePlace(resource), ...problem }))
 }
 
 const noContent = { published: undefined, unmet: undefined }
 
+type Completed = ChosenResource<Named> & { readonly unmet: UnmetDependency | undefined }
+
 function diagnoseChosen(
-  { resource, translation, denial, memory, content }: ChosenResource<Named>,
+  { resource, translation, denial, memory, content, unmet }: Completed,
   owners: ReadonlyMap<string, string>,
-  unmet: UnmetDependency | undefined,
+  advisory: Advisory | undefined,
 ): readonly Diagnostic[] {
-  const place = { origin: resource.origin, resource: `${resource.kind} ${qualifiedName(resource)}` }
-  const toDiagnostic = (severity: Diagnostic['severity']) => (one: ResourceProblem) => ({
-    severity,
-    ...place,
-    ...one,
-  })
-  const diagnostics: Diagnostic[] =
-    'problems' in translation
-      ? translation.problems.map(toDiagnostic('error'))
-      : translation.warnings.map(toDiagnostic('warning'))
-  if (content !== undefined && content === memory.lastGood) {
-    diagnostics.push({
-      severity: 'warning',
-      ...place,
-      path: '',
-      message: 'the last good version is in force',
-    })
-  }
-  if (unmet !== undefined) {
-    diagnostics.push({ severity: 'warning', ...place, path: '', message: unmet.message })
-  }
-  if ('problems' in translation || denial === undefined) return diagnostics
-  const { path, owner } = denial
-  const where = owner === undefined ? '' : `; ${owner} is declared in ${owners.get(owner)}`
-  diagnostics.push({ severity: 'error', ...place, path, message: denial.message + where })
-  return diagnostics
+  const diagnose = (severity: Diagnostic['severity'], message: string, path = ''): Diagnostic[] => [
+    { severity, ...describePlace(resource), path, message },
+  ]
+  const owner =
+    denial?.owner === undefined ? '' : `; ${denial.owner} is declared in ${owners.get(denial.owner)}`
+  const isKept = content !== undefined && content === memory.lastGood
+  return [
+    ...diagnoseTranslation(resource, translation),
+    ...(isKept ? diagnose('warning', 'the last good version is in force') : []),
+    ...(unmet === undefined ? [] : diagnose('warning', unmet.message)),
+    ...(denial === undefined || 'problems' in translation
+      ? []
+      : diagnose('error', denial.message + owner, denial.path)),
+    ...(advisory === undefined ? [] : diagnose('warning', advisory.message)),
+  ]
 }
 
-/** Formats a diagnostic in one line. */
 export function formatDiagnostic({ severity, origin, resource, ...problem }: Diagnostic): string {
   const places = [severity === 'warning' ? 'warning' : '', origin, resource].filter(place => place !== '')
   return `${escapeControls([...places, formatProblem(problem)].join(': '))}\n`

@@ -5,17 +5,13 @@ import { type ComparedFields, type Difference, findDifferences } from './find-di
 import { type CallOutcome, isDecided } from './peer.ts'
 
 const maxExamples = 100
-/**
- * The maximum number of examples for one field of one descriptor, so that a frequent difference does not hide
- * others.
- */
+/** Of one descriptor, so that a frequent difference does not hide others. */
 const maxExamplesOfField = 2
 const maxDescriptors = 1_000
 const otherDescriptors = 'other descriptors'
 
-/** The outcomes of one request at both services. */
 interface Pair {
-  /** Where the request comes from: `line 7` of the file, or `call 7` of the proxy. */
+  /** `line 7` of the file, or `call 7` of the proxy. */
   readonly place: string
   /** The encoded RateLimitRequest. */
   readonly request: Uint8Array
@@ -23,19 +19,18 @@ interface Pair {
   readonly candidate: CallOutcome
 }
 
-/** The outcomes and latencies of the calls of one service. */
 interface PeerReport {
   readonly answers: number
-  /** The number of errors by status code. */
+  /** By the name of the status. */
   readonly errors: Readonly<Record<string, number>>
+  /** At most 5 % too long, except `max`; 0 without calls. */
   readonly latencyMs: Readonly<Record<'p50' | 'p99' | 'p999' | 'max', number>>
 }
 
 interface DescriptorReport {
   readonly descriptor: string
-  /** The number of requests whose answers differ for this descriptor. */
+  /** The requests whose answers differ for this descriptor. */
   readonly different: number
-  /** The number of differences by field. */
   readonly fields: Readonly<Record<string, number>>
 }
 
@@ -44,23 +39,17 @@ export interface ComparisonReport {
   readonly different: number
   /** The number of requests that both services decided. */
   readonly decidedByBoth: number
-  /**
-   * The number of requests that were not compared, because the reference did not decide: there was no
-   * connection, or no answer in time.
-   */
+  /** The requests that the reference did not decide: without a connection, or without an answer in time. */
   readonly notCompared: number
-  /** The number of proxied calls that were not sent to the candidate, because too many waited for it. */
+  /** The proxied calls that were not sent to the candidate, because too many waited for it. */
   readonly dropped: number
   /** Traffic that the proxy forwarded, but that was not compared. */
   readonly unread: {
-    /**
-     * The number of connections that were not read to their end. It is unknown how many calls the unread rest
-     * has.
-     */
+    /** The connections that were not read to their end, with an unknown number of calls in the rest. */
     readonly connections: number
-    /** The number of bytes in the unread rest of these connections. */
+    /** The bytes in the rest of these connections. */
     readonly bytes: number
-    /** The number of calls whose messages are compressed or malformed, or did not fit into the memory. */
+    /** The calls whose messages are compressed or malformed, or did not fit into the memory. */
     readonly calls: number
   }
   readonly reference: PeerReport
@@ -88,7 +77,6 @@ export class Comparison {
     this.#compared = compared
   }
 
-  /** Adds the results of a request that was sent to both services. */
   add({ place, request, reference, candidate }: Pair): void {
     this.#candidate.add(candidate)
     if (!isDecided(reference)) {
@@ -113,7 +101,7 @@ export class Comparison {
     this.#notCompared += 1
   }
 
-  /** Adds a request that the reference decided and the candidate did not get. */
+  /** Adds a request that the candidate did not get. */
   addDropped(reference: CallOutcome): void {
     this.#reference.add(reference)
     this.#dropped += 1
@@ -148,7 +136,7 @@ export class Comparison {
     if (known.length < maxExamplesOfField) this.#examples.push(example)
   }
 
-  /** Counts a field in the row of its descriptor, or of `other descriptors`. Returns the name of the row. */
+  /** Returns the name of the row: the descriptor, or `other descriptors`. */
   #countField({ descriptor, field }: Difference): string {
     const isKept = this.#descriptors.has(descriptor) || this.#descriptors.size < maxDescriptors
     const row = isKept ? descriptor : otherDescriptors
@@ -168,12 +156,14 @@ export class Comparison {
 }
 
 class PeerSums {
-  readonly #latencies = new LatencyHistogram()
+  readonly #latencies = new Histogram()
   readonly #errors = new Map<string, number>()
   #answers = 0
+  #maxMs = 0
 
   add(outcome: CallOutcome): void {
     this.#latencies.record(outcome.tookMs)
+    this.#maxMs = Math.max(this.#maxMs, outcome.tookMs)
     if ('answer' in outcome) {
       this.#answers += 1
       return
@@ -183,42 +173,18 @@ class PeerSums {
   }
 
   report(): PeerReport {
-    const round = (ms: number) => Math.round(ms * 100) / 100
-    const [p50 = 0, p99 = 0, p999 = 0] = [0.5, 0.99, 0.999].map(share =>
-      round(this.#latencies.quantile(share)),
-    )
-    const latencyMs = { p50, p99, p999, max: round(this.#latencies.maxMs) }
-    return { answers: this.#answers, errors: Object.fromEntries(this.#errors), latencyMs }
-  }
-}
-
-/** The distribution of durations, and the longest duration. */
-export class LatencyHistogram {
-  readonly #durations = new Histogram()
-  #maxMs = 0
-
-  record(ms: number): void {
-    this.#durations.record(ms)
-    this.#maxMs = Math.max(this.#maxMs, ms)
-  }
-
-  /**
-   * Returns the duration that this share of the recorded durations, from 0 to 1, does not exceed. It is at
-   * most 5 % too long; 0 without records.
-   */
-  quantile(share: number): number {
-    const bucket = quantileBucket(this.#durations.counts, share)
-    return bucket === undefined ? 0 : Math.min(bucketRangeMs(bucket).toMs, this.#maxMs)
-  }
-
-  get maxMs(): number {
-    return this.#maxMs
+    const [p50 = 0, p99 = 0, p999 = 0, max = 0] = [0.5, 0.99, 0.999, 1].map(share => {
+      const bucket = quantileBucket(this.#latencies.counts, share)
+      const ms = bucket === undefined ? 0 : Math.min(bucketRangeMs(bucket).toMs, this.#maxMs)
+      return Math.round(ms * 100) / 100
+    })
+    const errors = Object.fromEntries(this.#errors)
+    return { answers: this.#answers, errors, latencyMs: { p50, p99, p999, max } }
   }
 }
 
 const maxRows = 50
 
-/** Returns the report as text, with at most 50 rows a table. */
 export function describeReport(report: ComparisonReport): string {
   const { descriptors, examples, reference, candidate } = report
   const peers = renderTable(
@@ -250,7 +216,6 @@ export function describeReport(report: ComparisonReport): string {
   return parts.join('\n')
 }
 
-/** Returns the counts of a report in one line. */
 export function summarize({ same, different, notCompared, dropped, unread }: ComparisonReport): string {
   const requests = same + different + notCompared + dropped
   const parts = [`${same} same`, `${different} different`]
