@@ -6,7 +6,6 @@ import { parseServerUrl, readInput, readTokens } from './read-input.ts'
 import { createSource } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
-/** The options of every command that calls brokers. */
 const addressOptions = {
   address: texts({
     placeholder: 'URL',
@@ -21,7 +20,6 @@ const addressOptions = {
   'state-dir': stateDirOption,
 }
 
-/** The source of the brokers of `--address`: see `findBrokers`. */
 export const brokerSource = createSource(addressOptions, async values => findBrokers(values))
 
 function fileOption(help: string) {

@@ -7,8 +7,6 @@ import type { ErrorAnswer } from '../api/shapes.ts'
 import type { OperatorAddress } from './find-operator.ts'
 
 /**
- * Calls the API of an operator. Resolves with the answer.
- *
  * @param path the path below /api/v1, with the query
  * @param body the JSON of a POST; undefined for a GET
  * @param deadlineMs the time limit of the whole answer
@@ -26,7 +24,7 @@ export async function callApi<Answer>(
   return answer
 }
 
-/** Yields the data of each event of a stream until the signal is aborted. Reconnects when the stream ends. */
+/** Yields the data of each event until the signal is aborted. Reconnects when the stream ends. */
 export async function* followApi<Data>(
   address: OperatorAddress,
   path: string,
@@ -77,9 +75,7 @@ async function send(
   throw new Error(`${url.origin}: ${cause}${advice}`)
 }
 
-/**
- * Returns the message of an error answer or, if the answer has several problems, one line for each problem.
- */
+/** Returns the message or, if the answer has several problems, a line for each problem. */
 function describeError({ error: { message, problems = [] } }: ErrorAnswer): string {
   if (problems.length < 2) return escapeControls(message)
   return problems.map(one => `\n  ${escapeControls(`${one.field}: ${one.message}`)}`).join('')

@@ -3,7 +3,7 @@ import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc
 import { GrpcError, statusName } from '@tollway/grpc/status.ts'
 
 /**
- * Checks the health of a gRPC server by the grpc.health.v1 protocol.
+ * Checks health by the grpc.health.v1 protocol.
  *
  * @param target `host:port`
  * @param service the name of a service; empty for the whole server

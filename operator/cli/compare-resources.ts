@@ -13,11 +13,10 @@ import { pausedAnnotation, rotationAnnotation, type SourcedResource } from '../k
 import type { FolderContent } from './read-folder.ts'
 import { type Diagnostic, formatDiagnostic, validateFolder } from './validate-folder.ts'
 
-/** The differences that a change of resources would make. */
 interface Differences {
   readonly resources: readonly ResourceDifference[]
   readonly rules: readonly RuleDifference[]
-  /** The errors and warnings that the change would add, such as a domain that belongs to another resource. */
+  /** The errors and warnings that the change would add, such as a domain of another resource. */
   readonly problems: readonly Diagnostic[]
 }
 
@@ -29,16 +28,13 @@ interface ResourceDifference {
   readonly fields: readonly FieldDifference[]
 }
 
-/** The current resources, with which wanted ones are compared. */
 export interface DiffTarget {
-  /** The current resources. */
   readonly content: FolderContent
   /**
-   * Resolves with the spec of the wanted resource as it would be stored, with defaults. Rejects if the
-   * resource would be rejected.
+   * Resolves with the spec as it would be stored, with defaults. Rejects if the resource would be rejected.
    */
   completeSpec(wanted: SourcedResource, current: SourcedResource | undefined): Promise<unknown>
-  /** Resolves with `content` in which these resources replace the current ones. */
+  /** Resolves with `content` that has these resources instead. */
   withResources(resources: readonly SourcedResource[]): Promise<FolderContent>
 }
 
@@ -56,7 +52,7 @@ export async function compareResources(
   for (const resource of folder.resources) {
     const before = current.get(keyOf(resource))
     const spec = isOurs(resource) ? await target.completeSpec(resource, before) : resource.spec
-    // The age decides which resource gets a domain: the oldest. A new resource is the youngest.
+    // The oldest of the resources with one domain gets it. A new resource is the youngest.
     const age = before === undefined ? { createdMs: youngestMs } : copyAge(before)
     wanted.set(keyOf(resource), { ...resource, ...age, spec })
   }
@@ -84,8 +80,7 @@ export async function compareResources(
 }
 
 /**
- * New resources count as created this far in the future, and so as younger than resources of unknown age,
- * which count as created during the comparison.
+ * Resources of unknown age count as created during the comparison, and new ones as created this much later.
  */
 const maxComparisonMs = 3_600_000
 
@@ -121,7 +116,6 @@ function compareFields(before: SourcedResource, after: SourcedResource): readonl
 const signs = { create: '+', change: '~', delete: '-' } as const
 const verbs = { create: 'is created', change: 'changes', delete: 'is deleted' } as const
 
-/** Returns the differences and problems as text; empty text if there are neither. */
 export function describeDifferences({ resources, rules, problems }: Differences): string {
   const ofResources = resources.flatMap(({ change, kind, namespace, name, fields }) => [
     `${signs[change]} ${kind} ${namespace}/${name} ${verbs[change]}`,
@@ -147,17 +141,16 @@ function describeSides({ before, after }: Sides, show: (value: unknown) => strin
 
 const show = (value: unknown) => JSON.stringify(value)
 
-/** A field that differs. `before` or `after` is undefined if the field is missing on that side. */
+/** `before` or `after` is undefined if the field is missing on that side. */
 interface FieldDifference {
-  /** The path of the field, such as `spec.descriptors[user].rateLimit.requestsPerUnit`. */
   readonly path: string
   readonly before?: unknown
   readonly after?: unknown
 }
 
 /**
- * Returns the fields that differ, in the order of the resource. Elements of two lists are matched by `key`
- * and `value`, or by `name`, if these identify them, and otherwise by position.
+ * Elements of two lists are matched by `key` and `value`, or by `name`, if these identify them, and otherwise
+ * by position.
  */
 export function compareValues(before: unknown, after: unknown, path: string): readonly FieldDifference[] {
   if (isObject(before) && isObject(after)) return compareEntries(before, after, name => `${path}.${name}`)
@@ -193,7 +186,7 @@ function nameElements(list: readonly unknown[]): readonly string[] | undefined {
   return found.length === list.length && new Set(found).size === list.length ? found : undefined
 }
 
-/** A rule whose limit differs. `before` or `after` is undefined if the rule is missing on that side. */
+/** `before` or `after` is undefined if the rule is missing on that side. */
 interface RuleDifference {
   /** The name of the rule, such as `checkout.user`. */
   readonly rule: string
@@ -202,7 +195,6 @@ interface RuleDifference {
   readonly after?: string
 }
 
-/** Returns the rules that are added, removed or changed, sorted by name. */
 function compareRules(
   before: readonly RateLimitDomain[],
   after: readonly RateLimitDomain[],

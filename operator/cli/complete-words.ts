@@ -1,10 +1,9 @@
 import type { Arguments, Command, CommandAction, Group } from '@tollway/chassis/command-line/command.ts'
 import type { Completion, Option, Options } from '@tollway/chassis/command-line/option.ts'
 
-/** The suggestions for the word at the cursor. */
 interface Suggestions {
   readonly candidates: readonly Candidate[]
-  /** Set if the shell should suggest files, or folders, itself. */
+  /** What the shell suggests itself. */
   readonly paths?: 'file' | 'folder'
 }
 
@@ -13,12 +12,9 @@ interface Candidate {
   readonly description?: string
 }
 
-/** The parts of a program that completion needs. */
 interface CompletedProgram {
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
-  /**
-   * Resolves with the suggested values of an option. `given` has the texts of the options that precede it.
-   */
+  /** `given` has the texts of the options that precede. */
   readonly suggestNames: (
     completion: Completion,
     given: ReadonlyMap<string, string>,
@@ -88,10 +84,7 @@ async function completeArguments(
   return operands === undefined ? nothing : completeValue(operands, current, '', given, program)
 }
 
-/**
- * Returns the texts of the given options, and the last option if its value is still missing: the next word is
- * then that value.
- */
+/** `awaiting` is the last option if its value is the next word. */
 function readOptionTexts(args: readonly string[], options: Options) {
   const given = new Map<string, string>()
   let awaiting: Option | undefined
@@ -135,8 +128,8 @@ async function completeValue(
 const maxDescription = 80
 
 /**
- * Returns the suggestions in the format of Cobra, which kubectl reads: a line for each candidate, with its
- * description after a tab, and a directive: the shell adds files (`:0`), folders (`:16`) or nothing (`:4`).
+ * Returns the format of Cobra, which kubectl reads: a line for each candidate, with its description after a
+ * tab, and a directive: the shell adds files (`:0`), folders (`:16`) or nothing (`:4`).
  */
 export function formatSuggestions({ candidates, paths }: Suggestions): string {
   const lines = candidates.map(({ text, description }) => {

@@ -3,20 +3,12 @@ import { requireOption } from '@tollway/chassis/command-line/parse-options.ts'
 import type { DescriptorEntry } from '@tollway/ratelimit/rules/match.ts'
 import * as written from '../api/entries.ts'
 
-/**
- * Parses the descriptors of `--entries`.
- *
- * @throws UsageError if there is none, or one is invalid
- */
+/** @throws UsageError if there is no descriptor, or one is invalid */
 export function requireEntries(texts: readonly string[]): readonly (readonly DescriptorEntry[])[] {
   return requireOption('--entries KEY=VALUE', texts.length === 0 ? undefined : texts).map(parseEntriesOption)
 }
 
-/**
- * Parses the entries of one descriptor, in the syntax of the console.
- *
- * @throws UsageError with the text and the cause
- */
+/** Parses the syntax of the console. @throws UsageError with the text and the cause */
 export function parseEntriesOption(text: string): readonly DescriptorEntry[] {
   const entries = written.parseDescriptorEntries(text)
   if (typeof entries === 'string') throw new UsageError(`--entries ${text}: ${entries}`)

@@ -7,7 +7,6 @@ import { parseServerUrl, readToken } from './read-input.ts'
 import { createSource } from './run-program.ts'
 import { stateDirOption } from './shared-options.ts'
 
-/** The options of every command that calls the API of an operator. */
 const operatorOptions = {
   operator: optionalText({
     placeholder: 'URL',
@@ -23,18 +22,16 @@ const operatorOptions = {
   'state-dir': stateDirOption,
 }
 
-/** The source of the operator of `--operator`: see `findOperator`. */
 export const operatorSource = createSource(operatorOptions, findOperator)
 
-/** The address of an operator, and the bearer token for the API there. */
 export interface OperatorAddress {
   readonly url: URL
   readonly token?: string
 }
 
 /**
- * Resolves with the operator of `--operator` or, without this option, the one on this machine, which requires
- * no token.
+ * Resolves with the operator of `--operator` or, without this option, with the one on this machine, which
+ * requires no token.
  *
  * @throws UsageError for invalid options, Error if no operator runs; no message contains a token
  */
@@ -62,10 +59,7 @@ function findLocalOperator(stateDir: string): URL {
   throw new Error(`no operator runs with the state in ${stateDir}; ${advice}`)
 }
 
-/**
- * Resolves with the token of the user in the kubeconfig; undefined if there is no kubeconfig, or the user
- * authenticates without a token.
- */
+/** Resolves with undefined if there is no kubeconfig, or its user authenticates without a token. */
 async function readKubeconfigToken(): Promise<string | undefined> {
   try {
     const access = await accessFromEnvironment(process.env)

@@ -13,7 +13,6 @@ import type { SourcedResource, SourceProblem } from '../kinds/source.ts'
 import { createSource } from './run-program.ts'
 import { folderOptions } from './shared-options.ts'
 
-/** The manifests of `--file` or, without this option, those of the operator on this machine. */
 export const folderSource = createSource(folderOptions, ({ file, 'state-dir': stateDir }, output) =>
   readFolder(file, stateDir, output),
 )
@@ -21,21 +20,17 @@ export const folderSource = createSource(folderOptions, ({ file, 'state-dir': st
 export interface FolderContent {
   readonly folder: string
   readonly resources: readonly SourcedResource[]
-  /** The problems of files that are not resources, and of resources of unknown kinds. */
+  /** Of files that are not resources, and of resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
-  /** The problems because of which files that may contain a resource were not read. */
+  /** Why files that may contain a resource were not read. */
   readonly unread: readonly SourceProblem[]
-  /** The kinds, opened with the Secrets of this folder. */
+  /** Opened with the Secrets of this folder. */
   readonly kinds: KindAdapters
-  /** Returns what the operator remembers of the resources of a kind; nothing for the folder of `--file`. */
+  /** Returns nothing for the folder of `--file`. */
   memoriesOf<Content extends Named>(kind: KindAdapter<Content>): ReadonlyMap<string, ResourceMemory<Content>>
 }
 
-/**
- * Reads a folder or file of manifests as the operator does.
- *
- * @param named the path; undefined for the folder of the operator on this machine
- */
+/** @param named a folder or file of manifests; undefined for the folder of the operator on this machine */
 export async function readFolder(
   named: string | undefined,
   stateDir: string,
@@ -63,7 +58,7 @@ export async function readFolder(
   }
 }
 
-/** Opens the kinds. By default, routes find their Secrets among the resources. */
+/** @param routeSecrets by default, the Secrets among the resources */
 export function openKinds(
   resources: readonly SourcedResource[],
   routeSecrets: RouteSecrets = folderSecrets({ list: () => resources, onChange: () => {} }),

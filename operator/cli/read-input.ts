@@ -1,11 +1,7 @@
 import { UsageError } from '@tollway/chassis/command-line/command.ts'
 import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 
-/**
- * Reads the file that an option names.
- *
- * @throws Error with the option, the path and the cause, without the content
- */
+/** @throws Error with the option, the path and the cause, without the content */
 export function readInput(option: string, path: string, maxBytes: number): string {
   try {
     return readBoundedFile(path, maxBytes).toString('utf8')
@@ -33,7 +29,7 @@ export function readTokens(path: string): readonly [string, ...string[]] {
   )
 }
 
-/** Reads a file with exactly one token. @throws Error without the content of the file */
+/** @throws Error if the file does not have exactly one token, without the content of the file */
 export function readToken(path: string): string {
   const [token, ...others] = readTokens(path)
   if (others.length > 0) throw new UsageError(`--token-file ${path}: the file must contain exactly one token`)
@@ -53,7 +49,7 @@ export function parseServerUrl(option: string, text: string): URL {
   throw new UsageError(`${option}${found}: must be http://HOST:PORT or https://HOST:PORT`)
 }
 
-/** Returns the reason why a file cannot be read: `no such file`, or the message of the error. */
+/** Returns `no such file`, or the message of the error. */
 export function describeFileError(error: unknown): string {
   const { code, message, cause } = error as NodeJS.ErrnoException
   const isMissing = code === 'ENOENT' || (cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'

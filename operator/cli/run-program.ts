@@ -6,14 +6,10 @@ import { completeWords, formatSuggestions } from './complete-words.ts'
 
 /** A program with commands: `tollway` or `kubectl tollway`. */
 export interface Program {
-  /** The name of the program, such as `tollway`. */
   readonly name: string
-  /** The sentence about the program above the list of commands. */
+  /** Shown above the list of commands. */
   readonly summary: string
-  /**
-   * The functions that load the commands, by name. A command is loaded only when it runs, because loading
-   * takes most of the time of a short command.
-   */
+  /** A command is loaded only when it runs, because loading takes most of the time of a short command. */
   readonly commands: Readonly<Record<string, () => Promise<Command>>>
 }
 
@@ -21,7 +17,7 @@ export interface Program {
 const completeCommand = '__complete'
 const helpOptions: readonly (string | undefined)[] = ['help', '--help', '-h']
 
-/** Runs a program. Resolves with the exit code; never rejects. */
+/** Resolves with the exit code; never rejects. */
 export async function runProgram(
   program: Program,
   args: readonly string[],
@@ -76,11 +72,11 @@ Exit codes: 0 done, 1 the command found a problem in its input, 2 the command fa
 `
 }
 
-/** Runs a program with the arguments of this process, and sets the exit code. */
+/** Takes the arguments of this process, and sets its exit code. */
 export async function runInTerminal(
   run: (args: readonly string[], output: CommandOutput) => Promise<number>,
 ): Promise<void> {
-  // A reader such as `head` can close the output early. The command continues.
+  // The command continues when a reader such as `head` closes the output early.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error
@@ -94,13 +90,11 @@ export async function runInTerminal(
 
 /** Where a command finds its data: on this machine or in a cluster. */
 export interface SourceOf<Found> {
-  /** The options that select the source. */
   readonly options: Options
-  /** Opens the source. Rejects with an error that names what was not found, or the missing right. */
+  /** Rejects with an error that names what was not found, or the missing right. */
   open(values: Readonly<Record<string, unknown>>, output: Pick<CommandOutput, 'printError'>): Promise<Found>
 }
 
-/** Creates a source. `open` gets the parsed values of its options. */
 export function createSource<const Table extends Options, Found>(
   options: Table,
   open: (values: OptionValues<Table>, output: Pick<CommandOutput, 'printError'>) => Promise<Found>,

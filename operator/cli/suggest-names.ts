@@ -6,14 +6,13 @@ import { callApi } from './call-api.ts'
 import { findOperator } from './find-operator.ts'
 import { readFolder } from './read-folder.ts'
 
-/** The default time limit. It is short, because the shell of the user waits. */
+/** Short, because the shell of the user waits. */
 const defaultAnswerMs = 1_000
 const maxNames = 200
 
 /**
- * Resolves with the domains or rules of the resources that a command would use: those of the folder of
- * `--file`, of the operator of `--operator`, or of the operator on this machine. Resolves with an empty list
- * if they cannot be read within `answerMs`; never rejects.
+ * Resolves with the domains or rules that a command would find: those of `--file`, of `--operator`, or of the
+ * operator on this machine; with none if they cannot be read within `answerMs`. Never rejects.
  */
 export async function suggestNames(
   { kind }: Completion,

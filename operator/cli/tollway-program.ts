@@ -28,7 +28,6 @@ export const tollway: Program = {
   },
 }
 
-/** Runs `tollway`. Resolves with the exit code; never rejects. */
 export function runTollway(args: readonly string[], output: CommandOutput): Promise<number> {
   return runProgram(tollway, args, output)
 }

@@ -14,20 +14,19 @@ import { renderTable } from './render.ts'
 interface WatchOptions {
   readonly read: () => Promise<StreamsPoll>
   readonly everyMs: number
-  /** Whether to show ended requests. */
   readonly all: boolean
-  /** Aborted when the user ends the command. */
+  /** Ends the command. */
   readonly signal: AbortSignal
   print(text: string): void
 }
 
-/** The size of a terminal, in characters. */
+/** In characters. */
 interface Screen {
   readonly rows: number
   readonly columns: number
 }
 
-/** Draws the table of streams again after each poll, in the same place, until the signal is aborted. */
+/** Draws the table again after each poll, in the same place, until the signal is aborted. */
 export async function watchOnScreen(options: WatchOptions, screen: () => Screen): Promise<void> {
   let before: StreamsPoll | undefined
   for await (const now of poll(options)) {
@@ -40,10 +39,10 @@ export async function watchOnScreen(options: WatchOptions, screen: () => Screen)
   options.print('\n')
 }
 
-/** The escape sequences that move the cursor to the top left, and erase the screen. */
+/** Moves the cursor to the top left, and erases the screen. */
 const clearScreen = '\u{1b}[H\u{1b}[J'
 
-/** Cuts lines to the size of the terminal, which would otherwise scroll or wrap and so move the table. */
+/** The terminal would scroll or wrap longer lines, and so move the table. */
 function fitToScreen(lines: readonly string[], { rows, columns }: Screen): string {
   const content = lines.filter(line => line !== '')
   const room = Math.max(2, rows - 1)
@@ -54,8 +53,8 @@ function fitToScreen(lines: readonly string[], { rows, columns }: Screen): strin
 }
 
 /**
- * Prints a line for each change until the signal is aborted. While a broker does not answer, the rows of its
- * last answer are kept, so that no change is reported.
+ * Prints a line for each change until the signal is aborted. A broker that does not answer keeps the rows of
+ * its last answer, so that it reports no change.
  */
 export async function watchInLines(options: WatchOptions, nowText: () => string): Promise<void> {
   const pages = new Map<string, BrokerResult>()
@@ -79,7 +78,7 @@ async function* poll({ read, everyMs, signal }: WatchOptions): AsyncGenerator<St
   }
 }
 
-/** Returns a line for each broker that does not answer or does not list all its requests. */
+/** A broker is omitted that does not answer, or does not list all its requests. */
 export function describeOmissions({ brokers }: Pick<StreamsPoll, 'brokers'>): readonly string[] {
   return brokers.flatMap(look => {
     if ('problem' in look) return [look.problem]
@@ -88,7 +87,7 @@ export function describeOmissions({ brokers }: Pick<StreamsPoll, 'brokers'>): re
   })
 }
 
-/** Returns the table of `tollway streams list`. */
+/** The table of `tollway streams list`. */
 export function listTable(rows: readonly StreamRow[]): string {
   const heading = [...names, 'STATE', ...places, 'MESSAGES', 'BYTES', 'BEHIND', 'AGE']
   const cells = rows.map(row => [
@@ -103,7 +102,7 @@ export function listTable(rows: readonly StreamRow[]): string {
   return renderTable(heading, cells)
 }
 
-/** Returns the table of `tollway streams watch`. */
+/** The table of `tollway streams watch`. */
 function watchTable(rows: readonly RatedRow[]): string {
   const heading = [...names, ...places, 'MESSAGES/S', 'BYTES/S', 'BEHIND', 'AGE']
   const cells = rows.map(row => [
@@ -132,7 +131,7 @@ function formatBacklog({ consumers, messagesBehind, bytesBehind }: StreamRow): s
   return consumers.length === 0 ? '' : `${messagesBehind} (${formatBytes(bytesBehind)})`
 }
 
-/** Formats bytes: `17 B`, `1.3 KiB`, `4.0 MiB`. */
+/** `17 B`, `1.3 KiB`, `4.0 MiB`. */
 function formatBytes(bytes: number): string {
   if (bytes < 1024) return `${Math.round(bytes)} B`
   const power = Math.min(units.length, Math.floor(Math.log2(bytes) / 10))
@@ -141,7 +140,7 @@ function formatBytes(bytes: number): string {
 
 const units = ['KiB', 'MiB', 'GiB', 'TiB']
 
-/** Formats a duration: `0.3s`, `42s`, `3m07s`, `26h05m`. */
+/** `0.3s`, `42s`, `3m07s`, `26h05m`. */
 function formatAge(ms: number): string {
   const seconds = Math.max(0, ms) / 1000
   if (seconds < 10) return `${seconds.toFixed(1)}s`

@@ -7,7 +7,7 @@ import { packTar } from '@tollway/chassis/tar.ts'
 import { findCondition, type StatusReport } from '../../status/status-report.ts'
 import { redactObject, redactText } from './redact.ts'
 
-/** The limits of a bundle, before it is compressed. */
+/** The limits of the content before compression. */
 interface BundleLimits {
   readonly maxFileBytes: number
   readonly maxBytes: number
@@ -15,7 +15,6 @@ interface BundleLimits {
 
 const bundleLimits: BundleLimits = { maxFileBytes: 5 * 1024 * 1024, maxBytes: 50 * 1024 * 1024 }
 
-/** The content of `manifest.json`: the files of a bundle, and the parts that it leaves out. */
 export interface BundleManifest {
   readonly createdAt: string
   readonly limits: BundleLimits
@@ -31,10 +30,7 @@ const alwaysRemoved = [
   'user info of URLs, tokens, private keys, card numbers, and values of names such as password, secret or token',
 ]
 
-/**
- * The files of a support bundle, without secrets and within `BundleLimits`. A part that cannot be read is
- * left out, and named in the manifest.
- */
+/** The files of a support bundle, without secrets. The manifest names the parts that could not be read. */
 export class Bundle {
   readonly #files = new Map<string, TreeEntry>()
   readonly #listed: { path: string; bytes: number; cutBytes?: number }[] = []
@@ -55,7 +51,7 @@ export class Bundle {
     this.#leftOut.push({ path, reason: redactText(reason, this.#known) })
   }
 
-  /** Adds an object as JSON. Resolves with the object, or with undefined if it cannot be read. */
+  /** Resolves with the object; undefined if it cannot be read. */
   async addObject<T>(path: string, read: () => Promise<T>): Promise<T | undefined> {
     const found = await this.#read(path, read)
     if (found !== undefined)
@@ -63,7 +59,7 @@ export class Bundle {
     return found
   }
 
-  /** Adds a text, such as a log. If the text is too long, only its last lines are added. */
+  /** If the text is too long, only its last lines are added. */
   async addText(path: string, read: () => Promise<string>): Promise<void> {
     const found = await this.#read(path, read)
     if (found !== undefined) this.#add(path, redactText(found, this.#known))
@@ -115,7 +111,7 @@ export class Bundle {
   }
 }
 
-/** The minimum length of a known secret to remove: a shorter one would also match ordinary words. */
+/** A shorter secret would match ordinary words too. */
 const minKnownLength = 4
 /** A file that would have to be cut to fewer bytes than this is left out. */
 const minCutBytes = 1024
@@ -125,7 +121,6 @@ function dropFirstLine(bytes: Buffer): Buffer {
   return end === -1 ? bytes : bytes.subarray(end + 1)
 }
 
-/** Counts the resources and the processes of a report, and those that have problems, by reason. */
 export function countProblems({ resources, replicas, problems }: StatusReport) {
   return {
     resources: resources.reduce((total, { resources = 1 }) => total + resources, 0),

@@ -25,7 +25,6 @@ const maxPageBytes = 32 * 1024 * 1024
 const logLines = 20_000
 const core = (plural: string) => ({ group: '', version: 'v1', plural, namespaced: true })
 
-/** The namespaces to collect from. */
 export interface CollectScope {
   /** The namespace of the resources; undefined for all namespaces. */
   readonly namespace: string | undefined
@@ -77,8 +76,7 @@ export async function collectFromCluster(
 }
 
 /**
- * Resolves with the pods, those of operators first; with an empty list if the account lacks the right to list
- * pods.
+ * Resolves with the pods, those of operators first; with none if the account lacks the right to list pods.
  */
 async function findPods(
   cluster: Cluster,
@@ -120,7 +118,7 @@ interface Installation {
   readonly instance: string | undefined
 }
 
-/** Adds the objects of the installation, and no objects of other programs in the same namespace. */
+/** Other programs can have objects in the same namespace; these are left out. */
 async function collectObjects(
   cluster: Cluster,
   bundle: Bundle,
@@ -164,10 +162,7 @@ async function collectLogs(cluster: Cluster, bundle: Bundle, pod: TollwayPod): P
   }
 }
 
-/**
- * Adds the names and dates of the certificates in Secrets that pods mount; nothing else of these Secrets is
- * added.
- */
+/** Adds names and dates of the certificates in Secrets that pods mount, and nothing else of these Secrets. */
 async function collectCertificates(
   cluster: Cluster,
   bundle: Bundle,
@@ -206,7 +201,6 @@ function parseCertificates({ data }: KubeObject) {
   })
 }
 
-/** The source of the support bundle of a cluster, with everything that the user may read. */
 export const clusterBundle = createSource(clusterOptions, values =>
   withCluster(values, async cluster => {
     const { namespace, 'tollway-namespace': tollwayNamespace } = values

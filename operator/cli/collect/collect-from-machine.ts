@@ -8,11 +8,7 @@ import { Bundle, countProblems } from './bundle.ts'
 
 const answerMs = 5_000
 
-/**
- * Resolves with a bundle of the state folder and of the pages of the operator on this machine.
- *
- * @throws Error if no operator has used the state folder
- */
+/** @throws Error if no operator has used the state folder */
 export async function collectFromMachine(stateDir: string): Promise<Bundle> {
   const report = readStatusReport(stateDir)
   if (report === undefined)
@@ -57,10 +53,7 @@ function read(stateDir: string, name: string): string {
   return readFileSync(path, 'utf8')
 }
 
-/**
- * Returns the secrets in the state folder: the address and the password of the Redis, and the credentials of
- * merchants.
- */
+/** Returns the address and the password of the Redis, and the credentials of merchants. */
 function readStateSecrets(stateDir: string): readonly string[] {
   const address = existsSync(join(stateDir, 'redis-url')) ? read(stateDir, 'redis-url').trim() : ''
   const password = URL.parse(address)?.password ?? ''

@@ -26,7 +26,6 @@ const machineBundle = createSource({ 'state-dir': stateDirOption }, values =>
   collectFromMachine(values['state-dir']),
 )
 
-/** Creates the command. `source` collects from this machine or from a cluster. */
 export const createCollect = (source: SourceOf<Bundle>): Command => ({
   name: 'collect',
   summary: 'write a support bundle without secrets',

@@ -1,6 +1,5 @@
 import { isObject } from '@tollway/chassis/is-object.ts'
 
-/** The text that replaces a removed value. */
 const removed = '(removed)'
 
 const sensitive =
@@ -8,20 +7,20 @@ const sensitive =
   'redis[_-]?auth'
 const sensitiveName = new RegExp(sensitive, 'i')
 
-/** Returns whether a field, a setting or a header of this name may have a secret as its value. */
+/** Whether the value of a field, setting or header of this name may be a secret. */
 function isSensitive(name: string): boolean {
   return sensitiveName.test(name) && !/(?:Name|Ref|Refs)$/.test(name)
 }
 
-/** A quoted value. It ends at the next quote with as many backslashes before it as the opening quote has. */
+/** Ends at the next quote with as many backslashes before it as the opening quote has. */
 const quoted = String.raw`(?<escape>\\*)"[^\n]{0,4000}?(?<!\\)\k<escape>"|'[^'\n]{0,4000}'`
 const unclosed = String.raw`\\*["'][^\n]{1,4000}`
 const separator = String.raw`(?:\\*["'])?\s{0,20}[:=]\s{0,20}`
 const plain = String.raw`[^\s,;{}[\]"'\\]+`
 
 /**
- * Matches the end of a sensitive name, the separator, and the value with its quotes. No unbounded repetition
- * precedes the name, so that a long line takes linear time.
+ * Matches the end of a sensitive name, the separator and the value. No unbounded repetition precedes the
+ * name, so that a long line takes linear time.
  */
 const named = new RegExp(
   String.raw`((?:${sensitive})[\w./-]{0,100})(${separator})(${quoted}|${unclosed}|${plain})`,
@@ -36,12 +35,7 @@ const signingSecret = /\bwhsec_[\w+/=-]+/g
 const cardNumber = /\b[2-6](?:[ -]?\d){12,18}\b/g
 const harmless = /^(?:true|false|null|-?\d+(?:\.\d+)?)$/
 
-/**
- * Removes secrets from a text: user info of URLs, credentials of headers, tokens, private keys, card numbers,
- * values of sensitive names, and values that are known to be secrets.
- *
- * @param known known secrets, longer ones first
- */
+/** @param known known secrets, longer ones first */
 export function redactText(text: string, known: readonly string[] = []): string {
   let result = text
   for (const secret of known) result = result.replaceAll(secret, removed)
@@ -69,14 +63,13 @@ function passesLuhn(text: string): boolean {
   return sum % 10 === 0
 }
 
-/** Matches values of environment variables that are kept: numbers, durations, sizes and switches. */
+/** Numbers, durations, sizes and switches. */
 const plainValue = /^(?:true|false|-?\d{1,10}(?:\.\d{1,3})?(?:ms|s|m|h|Ki|Mi|Gi)?)$/
 const ownAnnotation = /^(?:tollway\.dev|meta\.helm\.sh|deployment\.kubernetes\.io)\//
 
 /**
- * Returns an object of Kubernetes, or a configuration, without secrets. Values of environment variables are
- * kept only if they are numbers, durations, sizes or switches. Of annotations of other programs, and of
- * entries of ConfigMaps and Secrets, only the names are kept.
+ * Returns an object of Kubernetes, or a configuration, without secrets. Of environment variables only plain
+ * values are kept, and of annotations of other programs, ConfigMaps and Secrets only the names.
  */
 export function redactObject(value: unknown, known: readonly string[] = []): unknown {
   if (typeof value === 'string') return redactText(value, known)
@@ -96,7 +89,6 @@ export function redactObject(value: unknown, known: readonly string[] = []): unk
   return Object.fromEntries(entries)
 }
 
-/** The fields of ConfigMaps and Secrets whose entries keep only their names in a bundle. */
 const namesOnly = ['data', 'stringData', 'binaryData']
 
 function redactAnnotations(annotations: Readonly<Record<string, unknown>>, known: readonly string[]) {
@@ -105,7 +97,6 @@ function redactAnnotations(annotations: Readonly<Record<string, unknown>>, known
   )
 }
 
-/** Redacts one environment variable of a container. */
 function redactVariable(variable: unknown): unknown {
   if (!isObject(variable)) return removed
   const { name, value, valueFrom } = variable

@@ -13,7 +13,7 @@ const requestMs = 2_000
 const pollMs = 200
 const maxHits = 2 ** 32 - 1
 
-/** The fields of the JSON of a RateLimitResponse that are shown. JSON omits fields that are 0. */
+/** The shown fields of a RateLimitResponse. JSON omits fields that are 0. */
 interface Decision {
   readonly overallCode: string
   readonly statuses?: readonly DescriptorStatus[]
@@ -27,7 +27,6 @@ interface DescriptorStatus {
     readonly unit?: string
   }
   readonly limitRemaining?: number
-  /** The time until the limit resets, such as `3s`. */
   readonly durationUntilReset?: string
 }
 
@@ -103,7 +102,6 @@ tollway try explains a decision and counts nothing.`,
   },
 }
 
-/** Returns the JSON of a RateLimitRequest. */
 function requestBody(
   domain: string | undefined,
   entries: readonly string[],
@@ -111,8 +109,7 @@ function requestBody(
   isNegativeHits: boolean,
 ): string {
   requireOption('--domain', domain)
-  // The hits are sent in each descriptor: the service counts a hitsAddend of 0 there as 0, but one in the
-  // request as 1.
+  // The service counts a hitsAddend of 0 as 0 in a descriptor, but as 1 in the request.
   const descriptors = requireEntries(entries).map(each => ({
     ...{ entries: each, hitsAddend: `${hits}` },
     ...(isNegativeHits && { isNegativeHits }),
@@ -132,9 +129,7 @@ async function retryUntilAnswered<Found extends object>(
   }
 }
 
-/**
- * Makes one call of the HTTP server. Decisions are answered with the status 200 or 429, and health with 200.
- */
+/** Decisions are answered with the status 200 or 429, and health with 200. */
 async function requestAnswer(url: URL, body: string | undefined): Promise<Answer> {
   try {
     const signal = AbortSignal.timeout(requestMs)

@@ -123,7 +123,6 @@ of theirs.`,
 
 type Run = ReturnType<typeof parseRun>
 
-/** The source of the requests: a file, or the callers of a proxy. */
 type Input = { readonly requests: string } | { readonly listen: PeerAddress; readonly listenTls: ListenTls }
 
 function parseRun(values: OptionValues<typeof options>) {
@@ -156,7 +155,7 @@ function parseRun(values: OptionValues<typeof options>) {
 
 interface Result {
   readonly report: ComparisonReport
-  /** The reason why the run ended early; undefined if it was complete. */
+  /** Why the run ended early; undefined if it was complete. */
   readonly problem: string | undefined
 }
 
@@ -181,7 +180,7 @@ async function runComparison(run: Run, output: CommandOutput): Promise<Result> {
   }
 }
 
-/** The opened TLS for the reference, the candidate and the callers; undefined for each without TLS. */
+/** Each is undefined without TLS. */
 type OpenedFiles = ReturnType<typeof openFiles>
 
 /** @throws Error that names the options of missing or invalid files */
@@ -202,7 +201,7 @@ function openFiles({ reference, candidate, input }: Run, onProblem: (problem: un
 
 /** Prints the progress every 10 s until the returned function is called. */
 function printProgress(output: CommandOutput, report: () => Promise<ComparisonReport>): () => void {
-  // If the comparison fails, its error is reported elsewhere, and there is no progress to print.
+  // The error of a comparison that failed is reported elsewhere.
   const print = (progress: ComparisonReport) => output.printError(`${summarize(progress)}\n`)
   const progress = setInterval(() => void report().then(print, () => {}), progressMs)
   progress.unref()
@@ -270,10 +269,7 @@ function createRateLimitedPrinter(output: CommandOutput): (problem: unknown) => 
   }
 }
 
-/**
- * Creates a signal that SIGINT, SIGTERM or the end of the duration aborts. `release` removes the signal
- * handlers.
- */
+/** `release` removes the handlers of the process's signals. */
 function createEndSignal(durationMs: number | undefined) {
   const ended = new AbortController()
   const end = () => ended.abort()

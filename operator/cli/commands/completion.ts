@@ -1,14 +1,13 @@
 import { type Command, exitCodes, UsageError } from '@tollway/chassis/command-line/command.ts'
 import { parseOptions } from '@tollway/chassis/command-line/parse-options.ts'
 
-/** The shells for which `tollway completion` prints a script. */
 export const shells = ['bash', 'zsh', 'fish'] as const
 export type Shell = (typeof shells)[number]
 
 /**
- * The scripts pass the words of the command line to `tollway __complete`, and read suggestions in the format
- * of `formatSuggestions`. bash splits words at `=` and `:`. The bash script joins them again, and replies
- * with the part after the last separator.
+ * The scripts pass the words of the command line to `tollway __complete`, and read what `formatSuggestions`
+ * returns. bash splits words at `=` and `:`; its script joins them, and replies with the part after the last
+ * of these.
  */
 export const completionScripts: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for tollway: source <(tollway completion bash)

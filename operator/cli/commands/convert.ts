@@ -46,8 +46,7 @@ only the problems are printed.`,
     const { problems, warnings } = validateParsed(parsed, { mergeDomainConfigs: false, spelling: 'snake' })
     const documents = convertConfigurations(configs, values.namespace)
     const unsupported = configs.flatMap((config, index) => findUnsupported(config, documents[index]))
-    // Only the problems of the file are reported if there are any, since most of them are problems of the
-    // resource too.
+    // Most problems of the file are problems of the resource too.
     const reported = problems.length > 0 ? problems : unsupported
     output.printError([...warnings, ...reported].map(problem => `${formatProblem(problem)}\n`).join(''))
     if (reported.length > 0) return exitCodes.wrong
@@ -57,10 +56,7 @@ only the problems are printed.`,
   },
 }
 
-/**
- * Returns the settings of the file that a RateLimitConfig cannot have, such as keys that are too long or
- * nested too deeply.
- */
+/** Returns the settings that a RateLimitConfig cannot have, such as keys that are nested too deeply. */
 function findUnsupported({ name: source }: RateLimitDomain, document: unknown): readonly ConfigProblem[] {
   const translation = translateRateLimitConfig(source, document)
   return 'value' in translation ? [] : translation.problems.map(problem => ({ source, ...problem }))

@@ -48,7 +48,6 @@ const topOptions = {
 }
 const tapOptions = { domain: domainOption, rule, entries: entryOption, ...common }
 
-/** Creates the command. `source` finds the operator that it calls, on this machine or in a cluster. */
 export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'counters',
   summary: 'read, reset or raise a counter; list the top keys; watch live decisions',
@@ -96,7 +95,6 @@ of the resource, and reset and raise the right to update it.`,
 
 export const countersCommand = createCounters(operatorSource)
 
-/** Creates the subcommand that reads or changes a counter. */
 function createCounterAction(
   action: 'get' | 'reset' | 'raise',
   source: SourceOf<OperatorAddress>,

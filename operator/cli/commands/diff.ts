@@ -8,7 +8,7 @@ import { render } from '../render.ts'
 import { createSource, type SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
-/** The exit codes, the same as those of `kubectl diff`. */
+/** As those of `kubectl diff`. */
 const diffExitCodes = { same: 0, different: 1, failed: 2 } as const
 
 const own = {
@@ -40,7 +40,6 @@ const machineTarget = createSource(
   },
 )
 
-/** Creates the command. `source` finds the current resources, on this machine or in a cluster. */
 export const createDiff = (source: SourceOf<DiffTarget>): Command => ({
   name: 'diff',
   summary: 'show the changes that manifests would make to fields and rules',

@@ -87,7 +87,7 @@ function stopOnSignal(starting: ReturnType<typeof startInCluster>, log: Log): vo
   runUntilStopped({
     async stop(reason) {
       log.info('stop operator', { reason })
-      // If the start failed, it has already stopped its parts, and nothing is left to stop.
+      // A failed start has stopped its parts.
       const running = await starting.catch(() => undefined)
       await running?.stop()
     },

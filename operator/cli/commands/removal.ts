@@ -9,7 +9,6 @@ import { ownObjectsSelector } from '../../environments/kubernetes/infrastructure
 
 const pollMs = 500
 const maxNamesShown = 10
-/** The maximum number of listed objects of each kind. */
 const maxListed = 100
 const kindsOfOperator = [...kindNames.map(name => kinds[name]), podResource]
 
@@ -62,8 +61,8 @@ The chart runs it after an uninstall, because helm does not wait for objects tha
 }
 
 /**
- * Waits until no object is left or the time is over, and repeats failed calls. Resolves with the names of the
- * objects that remain; rejects if the last call fails.
+ * Resolves with the names of the objects that remain. Failed calls are repeated; rejects if the last one
+ * fails.
  */
 async function waitUntilRemoved(
   client: KubeClient,

@@ -29,10 +29,7 @@ import type { ServiceEnv } from '../../workloads/service-env.ts'
 import { describeFileError } from '../read-input.ts'
 import { stateDirOption } from '../shared-options.ts'
 
-/**
- * Returns an option of the operator as an option of the command line, with unparsed texts: `validateOptions`
- * parses them.
- */
+/** The option leaves texts unparsed: `validateOptions` parses them, together with the configuration file. */
 function toOption({ placeholder, help, fallback, names, env }: HostOption): Option<unknown> {
   const isShown = fallback !== '' && typeof fallback !== 'object' && placeholder !== ''
   return {
@@ -130,7 +127,7 @@ function stopOnSignal(
     },
     onFatal: error => output.printError(`tollway run: internal error: ${(error as Error).stack}\n`),
   })
-  // Otherwise the open channel to the parent process would keep this one running after a failed start.
+  // The open channel to the parent process would keep this process running after a failed start.
   process.channel?.unref()
 }
 
@@ -143,7 +140,6 @@ function readOptions(args: readonly string[]) {
   return { folder: resolve(file), stateDir: resolve(values['state-dir']), config: judged.value }
 }
 
-/** Validates the options of the command line together with the fields of the configuration file. */
 function validateOptions(
   values: Readonly<Record<string, unknown>>,
   file: string | undefined,
@@ -184,10 +180,7 @@ function readConfigFile(path: string): WrittenConfig {
   return parsed.value
 }
 
-/**
- * Adds environment variables of the command line to those of the file. A value in the file that is not an
- * object is returned unchanged, and reported by the validation.
- */
+/** A value in the file that is not an object is returned unchanged, and reported by the validation. */
 function mergeEnv(fromFile: unknown, fromFlags: Readonly<Record<string, string>>): unknown {
   return typeof (fromFile ?? {}) === 'object' ? { ...(fromFile as object), ...fromFlags } : fromFile
 }

@@ -28,10 +28,7 @@ interface Unavailable {
   readonly problem: string
 }
 
-/**
- * Reads the report of an operator. Resolves with an `Unavailable`, which has the reason, if no operator
- * answers.
- */
+/** Resolves with an `Unavailable` if no operator answers. */
 export type ReadReport = () => Promise<StatusReport | Unavailable>
 
 const seeOperators = 'see: kubectl describe pod -l app.kubernetes.io/name=tollway-operator'
@@ -70,7 +67,6 @@ const own = {
   output: outputOption(),
 }
 
-/** Creates the command. `source` finds the operator whose report is shown. */
 export const createStatus = (source: SourceOf<ReadReport>): Command => ({
   name: 'status',
   summary: 'show the conditions of each resource, and the processes',
@@ -130,7 +126,7 @@ export const statusCommand = createStatus(operatorSource)
 
 interface Waited {
   readonly report: StatusReport | Unavailable
-  /** The problems because of which the wait ended early; empty if it did not. */
+  /** Why the wait ended early; empty if it did not. */
   readonly obstacles: readonly SourceProblem[]
 }
 
@@ -165,9 +161,9 @@ async function fetchReport(operator: string): Promise<StatusReport | Unavailable
 }
 
 /**
- * Asks the operator on this machine for its report, and reads the report file if the operator does not answer
- * in time: the file is out of date while the disk is full. Resolves with undefined if no operator runs, even
- * if another process now has the port or the process id of the last one.
+ * Resolves with the report of the operator on this machine, or with its report file if it does not answer in
+ * time: while the disk is full, the file is out of date. Resolves with undefined if no operator runs, even if
+ * another process now has the port or the process id of the last one.
  */
 export async function readCurrentReport(stateDir: string): Promise<StatusReport | undefined> {
   const written = readStatusReport(stateDir)
@@ -182,10 +178,7 @@ export async function readCurrentReport(stateDir: string): Promise<StatusReport 
   }
 }
 
-/**
- * The conditions of resources in the feed, in the order of the columns. The third is shown as the number of
- * enforcing processes.
- */
+/** The conditions of published resources. `Enforced` is shown as the number of processes instead. */
 const publishedSteps = [
   { field: 'Accepted', heading: 'ACCEPTED' },
   { field: 'Programmed', heading: 'PROGRAMMED' },
@@ -209,7 +202,7 @@ function resourceTable(columns: KindColumns, resources: StatusReport['resources'
   return renderTable(heading, rows)
 }
 
-/** Renders a report that has the number of resources for each status instead of the resources. */
+/** The page of an operator in a cluster has only the number of resources for each status. */
 function groupTable(resources: StatusReport['resources']): string {
   const rows = resources.map(resource => {
     const { status, reason } = findCondition(resource, 'Ready')
@@ -218,10 +211,7 @@ function groupTable(resources: StatusReport['resources']): string {
   return renderTable(['KIND', 'RESOURCES', 'READY', 'REASON'], rows)
 }
 
-/**
- * Returns one table for each kind with resources, or one table for a report that has only numbers of
- * resources.
- */
+/** Returns a table for each kind with resources. */
 function resourceTables(resources: StatusReport['resources']): readonly string[] {
   if (resources.some(({ resources }) => resources !== undefined)) return [groupTable(resources)]
   const byKind = Map.groupBy(resources, ({ kind }) => kind)
@@ -232,10 +222,9 @@ function resourceTables(resources: StatusReport['resources']): readonly string[]
   return ofKinds.length > 0 ? ofKinds : [resourceTable(rateLimitConfigColumns, [])]
 }
 
-/** The maximum number of problems that `--problems-only` prints. */
 const maxProblems = 10
 
-/** Returns a line for each obstacle or, if there is none, for each of the first problems. */
+/** Describes the obstacles or, if there are none, the first problems. */
 function describeProblems(report: StatusReport, obstacles: readonly SourceProblem[]): string {
   const onlyObstacles = obstacles.length > 0 && { resources: [], replicas: [], problems: obstacles }
   const complaints = listProblems({ ...report, ...onlyObstacles })
@@ -245,7 +234,7 @@ function describeProblems(report: StatusReport, obstacles: readonly SourceProble
   const more = complaints.length - shown.length
   if (more > 0) shown.push(`${more} more; tollway status shows all`)
   if (shown.length === 0) shown.push('processes are starting')
-  // Double quotes are replaced, because helm prints the log of a hook in double quotes.
+  // helm prints the log of a hook in double quotes.
   return `${shown.join('\n').replaceAll('"', "'")}\n`
 }
 
@@ -269,26 +258,24 @@ function describe(report: StatusReport): string {
 }
 
 /**
- * An obstacle that disappears for at most this time counts as continuous: a restarted container has no
- * problem for a moment.
+ * A restarted container has no problem for a moment: an obstacle that returns within this time has lasted.
  */
 const maxGapMs = 5_000
 
-/** Since when one origin, such as a pod, has had an obstacle, and what has been tried since. */
+/** How long one origin, such as a pod, has had an obstacle, and what has been tried. */
 interface ObstacleHistory {
   readonly sinceMs: number
   readonly lastMs: number
-  /** Whether another attempt has begun; below, whether it has failed too. */
+  /** Whether another attempt has begun, and whether that has failed too. */
   readonly hasWaited: boolean
   readonly hasFailedAgain: boolean
 }
 
 /**
- * Creates a filter for the problems of consecutive reports. The filter returns the problems whose obstacle
- * has lasted for `graceMs`: a Secret can be created some seconds after the pods, and a registry can answer
- * the second attempt.
+ * Creates a filter that returns the problems whose obstacle has lasted for `graceMs` in consecutive reports:
+ * a Secret can be created after the pods, and a registry can answer the second attempt.
  *
- * @param graceMs how long an obstacle must last; undefined to return no problems
+ * @param graceMs undefined to return no problems
  */
 export function createPersistenceFilter(
   graceMs: number | undefined,

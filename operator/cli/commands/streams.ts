@@ -21,7 +21,6 @@ const watchOptions = {
   every: seconds(1, { min: 0.1, help: 'watch: the interval between two reads' }),
 }
 
-/** Creates the command. `source` finds the brokers that it calls, on this machine or in a cluster. */
 export const createStreams = (source: SourceOf<readonly BrokerAddress[]>): Command => ({
   name: 'streams',
   summary: 'list, watch or interrupt the animation streams of running brokers',
@@ -115,10 +114,10 @@ async function watch(args: readonly string[], output: CommandOutput, source: Bro
   return exitCodes.ok
 }
 
-/** Returns the size of the terminal, or 24 rows and 80 columns if it is unknown: some terminals report 0. */
+/** Some terminals report a size of 0. */
 const sizeOfTerminal = () => ({ rows: process.stdout.rows || 24, columns: process.stdout.columns || 80 })
 
-/** Returns a signal that is aborted by Ctrl-C, and when the output cannot be written any more. */
+/** The signal is aborted by Ctrl-C, and when the output cannot be written any more. */
 function untilStopped(): AbortSignal {
   const stop = new AbortController()
   const end = () => stop.abort()
@@ -140,7 +139,7 @@ async function interruptRequest(
   let ended = 0
   let failed = 0
   const brokers = await source.open(sourceValues, output)
-  // Brokers are asked in sequence, so that those that share a Redis do not count the same request twice.
+  // In sequence, so that brokers that share a Redis do not count the same request twice.
   for (const broker of brokers) {
     try {
       ended += await interrupt(broker, streamId, requestId)
@@ -155,7 +154,7 @@ async function interruptRequest(
   return isDone && failed === 0 ? exitCodes.ok : exitCodes.wrong
 }
 
-/** Describes the result. Interrupting a request that has not begun succeeds too, and prevents the request. */
+/** Interrupting a request that has not begun succeeds, and prevents the request. */
 function describeInterruption(ended: number, requestId: string): string {
   const count = `${ended} running ${ended === 1 ? 'request was' : 'requests were'} interrupted`
   if (ended > 0 || requestId === '') return count

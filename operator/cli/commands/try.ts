@@ -13,7 +13,6 @@ import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
 
 const own = { domain: domainOption, entries: entriesOption, output: outputOption() }
 
-/** Creates the command. `source` reads the manifests of a folder, or the resources of a cluster. */
 export const createTry = (source: SourceOf<FolderContent>): Command => ({
   name: 'try',
   summary: 'show the rule that a request matches, and why',

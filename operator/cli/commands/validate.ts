@@ -9,7 +9,6 @@ import { formatDiagnostic, validateFolder } from '../validate-folder.ts'
 
 const own = { output: outputOption() }
 
-/** Creates the command. `source` reads the manifests of a folder, or the resources of a cluster. */
 export const createValidate = (source: SourceOf<FolderContent>): Command => ({
   name: 'validate',
   summary: 'report every problem in a folder of manifests',

@@ -7,12 +7,10 @@ import { createSource, type SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 import { readCurrentReport } from './status.ts'
 
-/** The versions of the installed parts. */
 export interface Installed {
   readonly operators: readonly InstalledPart[]
-  /** The pods or the processes of the services. */
   readonly services: readonly InstalledPart[]
-  /** The CustomResourceDefinitions; empty on one machine, which has none. */
+  /** Empty on one machine, which has no CustomResourceDefinitions. */
   readonly definitions: readonly InstalledPart[]
   /** The reasons why some parts are not listed. */
   readonly problems: readonly string[]
@@ -22,14 +20,13 @@ export interface InstalledPart {
   readonly name: string
   /** The version; undefined if it is unknown, as for an image without a tag. */
   readonly version?: string
-  /** The image of a pod. */
   readonly image?: string
 }
 
 const machine = createSource({ 'state-dir': stateDirOption }, async (values): Promise<Installed> => {
   const report = await readCurrentReport(values['state-dir'])
   if (report === undefined) return { operators: [], services: [], definitions: [], problems: [] }
-  // The processes of services have the version of the operator, because it starts them from its own files.
+  // The operator starts the processes of services from its own files.
   const running = report.version === undefined ? {} : { version: report.version }
   const services = report.replicas.map(({ name }) => ({ name, ...running }))
   return {
@@ -42,7 +39,6 @@ const machine = createSource({ 'state-dir': stateDirOption }, async (values): Pr
 
 const own = { output: outputOption() }
 
-/** Creates the command. `source` finds the installed parts, on this machine or in a cluster. */
 export const createVersion = (source: SourceOf<Installed>): Command => ({
   name: 'version',
   summary: 'show the versions of this command and of the installation',

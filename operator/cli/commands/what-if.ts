@@ -26,7 +26,6 @@ const own = {
   output: outputOption(),
 }
 
-/** Creates the command. `source` finds the operator that it calls, on this machine or in a cluster. */
 export const createWhatIf = (source: SourceOf<OperatorAddress>): Command => ({
   name: 'whatif',
   summary: 'show the calls of the last minutes that an edited RateLimitConfig would have rejected',

@@ -21,7 +21,6 @@ export interface ComparedFields {
   readonly reset: boolean
 }
 
-/** A field that differs, with both values as text. */
 export interface Difference {
   /** `DOMAIN: KEY=VALUE,...`, or `DOMAIN: whole answer` for a field outside of the statuses. */
   readonly descriptor: string
@@ -33,7 +32,6 @@ export interface Difference {
 const maxTextLength = 201
 const none = 'none'
 
-/** Returns the fields in which the answers of both services to one request differ. */
 export function findDifferences(
   request: Uint8Array,
   reference: CallOutcome,
@@ -113,16 +111,13 @@ function answerFields(answer: RateLimitResponse, compared: ComparedFields) {
   }
 }
 
-/**
- * Whether the value of a header is compared: remaining hits change with each call, and times with the clock.
- */
+/** Remaining hits change with each call, and times until a reset with the clock. */
 function isCompared(header: string, { remaining, reset }: ComparedFields): boolean {
   if (/-remaining$/i.test(header)) return remaining
   if (/-reset$/i.test(header)) return reset
   return true
 }
 
-/** Returns the JSON of a value, with the fields of each object in alphabetical order. */
 function sortedJson(value: unknown): string {
   return JSON.stringify(value, (_, part: unknown) =>
     isObject(part) ? Object.fromEntries(Object.entries(part).sort(([a], [b]) => (a < b ? -1 : 1))) : part,

@@ -13,7 +13,7 @@ export interface PeerAddress {
   readonly port: number
 }
 
-/** The files for TLS to a peer. Empty text stands for a file or a name that is not given. */
+/** Empty text stands for what is not given. */
 export interface PeerTls {
   readonly caFile: string
   readonly certFile: string
@@ -41,11 +41,7 @@ export function parsePeerAddress(option: string, text: string | undefined): Peer
   return { host: host.replace(/^\[|\]$/g, ''), port }
 }
 
-/**
- * Opens the files for TLS to a peer. Returns undefined for a peer without TLS.
- *
- * @throws Error that names the options of invalid files
- */
+/** @throws Error that names the options of invalid files */
 export function openPeerTls(
   { name, host, tls }: Peer,
   onWarning: (text: string) => void,
@@ -60,7 +56,6 @@ export function openPeerTls(
   })
 }
 
-/** Starts to connect to a peer. The connection can be half-closed. */
 export function connectToPeer({ host, port }: Peer, tls: ClientTls | undefined): Socket {
   const address = { host, port, noDelay: true, allowHalfOpen: true, keepAlive: true }
   return tls === undefined ? connect(address) : connectSecure(address, tls)
@@ -72,8 +67,9 @@ const frameHeaderBytes = 9
 const settingsFrame = 4
 
 /**
- * Resolves when the peer answers in HTTP/2. Rejects with an error that names the option, the address and the
- * cause.
+ * Resolves when the peer answers in HTTP/2.
+ *
+ * @throws Error that names the option, the address and the cause
  */
 export async function assertAnswers(
   peer: Peer,
@@ -113,7 +109,6 @@ export async function assertAnswers(
   }
 }
 
-/** Returns the first line, at most 40 characters of it. */
 function readFirstLine(bytes: Buffer): string {
   const [line = ''] = bytes.toString('latin1', 0, 40).split(/\r?\n/)
   return escapeControls(line)
@@ -121,18 +116,17 @@ function readFirstLine(bytes: Buffer): string {
 
 export const decisionPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit'
 
-/** Passes messages through unchanged. Received bytes are copied, because their buffer is reused. */
+/** Received bytes are copied, because their buffer is reused. */
 const bytesCodec: Codec<Uint8Array, Uint8Array> = {
   decode: bytes => Buffer.from(bytes),
   encode: bytes => bytes,
 }
 
-/** The result of one call: the bytes of the answer, or the error. */
 export type CallOutcome = ({ readonly answer: Uint8Array } | { readonly error: GrpcError }) & {
   readonly tookMs: number
 }
 
-/** Requests one decision. Resolves with gRPC errors as outcomes; rejects with any other error. */
+/** Resolves with gRPC errors as outcomes; rejects with any other error. */
 export async function callPeer(
   client: GrpcClient,
   request: Uint8Array,
@@ -154,10 +148,7 @@ const transportCodes: ReadonlySet<number> = new Set([
   statusCodes.CANCELLED,
 ])
 
-/**
- * Returns whether the server decided the call: by an answer, or by an error that does not come from the
- * transport.
- */
+/** Whether the server decided the call. An error of the transport is no decision. */
 export function isDecided(outcome: CallOutcome): boolean {
   return 'answer' in outcome || !transportCodes.has(outcome.error.code)
 }

@@ -12,18 +12,17 @@ const maxLineBytes = 1_000_000
 const newline = 0x0a
 
 interface RecordedRequest {
-  /** The number of the line of the request, from 1. */
+  /** From 1. */
   readonly line: number
-  /** The encoded RateLimitRequest. */
   readonly message: Uint8Array
 }
 
 /**
- * Reads a file that has the JSON of one RateLimitRequest in each line; `-` is the standard input. Skips empty
- * lines, and keeps one line in memory.
+ * Reads a file with the JSON of a RateLimitRequest in each line; `-` is the standard input. Keeps one line in
+ * memory.
  *
  * @throws Error that names the file and the line, if a line is not such a request or is longer than 1,000,000
- *   bytes, or if the file has no requests
+ * bytes, or if the file has no requests
  */
 export async function* readRequests(file: string): AsyncGenerator<RecordedRequest> {
   const name = file === '-' ? 'standard input' : file
@@ -81,14 +80,14 @@ function encodeLine(place: string, bytes: Buffer): Uint8Array {
   }
 }
 
-/** Returns the request with 0 hits for each descriptor: it then reads the counters without changing them. */
+/** Such a request reads the counters without changing them. */
 export function withoutHits(message: Uint8Array): Uint8Array {
   const request = fromBinary(RateLimitRequestSchema, message)
   for (const descriptor of request.descriptors) descriptor.hitsAddend = 0n
   return toBinary(RateLimitRequestSchema, request)
 }
 
-/** The run ends when a service does not decide this number of consecutive requests. */
+/** A service that does not decide so many requests in a row ends the run. */
 const maxFailuresInRow = 20
 
 interface Replay {
@@ -96,19 +95,18 @@ interface Replay {
   readonly reference: GrpcClient
   readonly candidate: GrpcClient
   /**
-   * Whether both services use the same counters. The candidate then only reads them, after the reference has
+   * Whether both services use the same counters. The candidate only reads them, after the reference has
    * counted.
    */
   readonly sharedCounters: boolean
-  /** The timeout of each call. */
   readonly timeoutMs: number
-  /** When aborted, the run ends before the next request. */
+  /** Ends the run before the next request. */
   readonly signal: AbortSignal
 }
 
 /**
- * Sends each request to both services, one request at a time, so that both count in the same order. Resolves
- * with the reason if the run ends early because a service does not answer; otherwise with undefined.
+ * Sends one request at a time, so that both services count in the same order. Resolves with the reason why
+ * the run ended early; undefined if it did not.
  */
 export async function replayRequests(replay: Replay, comparison: Comparison): Promise<string | undefined> {
   const { requests, reference, candidate, sharedCounters, timeoutMs, signal } = replay

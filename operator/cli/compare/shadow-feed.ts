@@ -4,11 +4,10 @@ import type { ComparisonReport } from './comparison.ts'
 import type { ComparedFields } from './find-differences.ts'
 import type { Peer } from './peer.ts'
 
-/** The first message to the shadow process: what to compare, and how. */
 export interface ShadowTask {
   readonly candidate: Peer
   /**
-   * Whether both services use the same counters. The candidate then only reads them, after the reference has
+   * Whether both services use the same counters. The candidate only reads them, after the reference has
    * counted.
    */
   readonly sharedCounters: boolean
@@ -17,10 +16,7 @@ export interface ShadowTask {
   readonly compared: ComparedFields
 }
 
-/**
- * Bytes of a connection, or the end of it, with the time at the sending process. After `cut`, no more bytes
- * are sent.
- */
+/** Bytes of a connection, with the time at the sending process. After `cut`, no more bytes are sent. */
 export interface Piece {
   readonly connection: number
   readonly atMs: number
@@ -29,39 +25,28 @@ export interface Piece {
 
 export type ToShadowProcess =
   | { readonly kind: 'pieces'; readonly pieces: readonly Piece[] }
-  /**
-   * Asks for the report. `cutBytes` is the number of bytes that connections have forwarded since they were
-   * cut.
-   */
+  /** `cutBytes` are the bytes that connections have forwarded since they were cut. */
   | { readonly kind: 'report'; readonly cutBytes: number }
-  /** Asks the process to wait at most `graceMs` for the candidate, to answer with the report, and to end. */
+  /** The process waits at most `graceMs` for the candidate, answers with the report, and ends. */
   | { readonly kind: 'close'; readonly cutBytes: number; readonly graceMs: number }
 
 export type FromShadowProcess =
-  /** The first message of the process, when it can read pieces. */
+  /** Sent first, when the process can read pieces. */
   | { readonly kind: 'ready' }
-  /** The process has read pieces with this number of bytes. */
+  /** The number of bytes of pieces that the process has read. */
   | { readonly kind: 'taken'; readonly bytes: number }
   | { readonly kind: 'report'; readonly report: ComparisonReport }
   | { readonly kind: 'defect'; readonly text: string }
 
-/**
- * The maximum number of bytes that wait for the process. Beyond it, the connection is cut: no more of it is
- * copied.
- */
+/** Beyond this number of bytes that wait for the process, the connection is cut. */
 const maxWaitingBytes = 32 * 1024 * 1024
-/**
- * The time in which bytes are gathered into one message, because each message takes time of the event loop.
- */
+/** Bytes of this time are one message, because each message takes time of the event loop. */
 const batchMs = 5
 
-/**
- * Keeps the garbage collector of the process on one thread and its collections short, so that it does not
- * take a core from the process that forwards bytes.
- */
+/** Keeps the garbage collector from taking a core from the process that forwards bytes. */
 const collectorOptions = ['--single-threaded-gc', '--max-semi-space-size=1']
 
-/** Starts the child process of a `ShadowFeed`. The child ends with this process. */
+/** The child ends with this process. */
 export function startShadowProcess(task: ShadowTask): ChildProcess {
   const child = fork(new URL('./shadow-process.ts', import.meta.url), {
     execArgv: collectorOptions,
@@ -86,8 +71,8 @@ export class ShadowFeed {
   #failure: Error | undefined
 
   /**
-   * Resolves when the process is ready. If the process fails later, the comparison is lost, and the copies of
-   * connections are dropped.
+   * Resolves when the process is ready. If the process fails later, the comparison is lost, and copies are
+   * dropped.
    *
    * @param onDefect receives the errors of the process, and of the calls that it could not read or make
    */
@@ -116,7 +101,7 @@ export class ShadowFeed {
     ended.then(error => this.#fail(error))
   }
 
-  /** Returns the copy of a new connection. `add` copies the bytes in a later turn of the event loop. */
+  /** Opens the copy of a connection. `add` copies the bytes in a later turn of the event loop. */
   open() {
     this.#connections += 1
     const connection = this.#connections
@@ -144,15 +129,12 @@ export class ShadowFeed {
     }
   }
 
-  /** Resolves with the present report of the process. Rejects if the process has failed. */
+  /** Rejects if the process has failed. */
   report(): Promise<ComparisonReport> {
     return this.#request({ kind: 'report', cutBytes: this.#cutBytes })
   }
 
-  /**
-   * Waits at most `graceMs` for the calls of the candidate, ends the process, and resolves with its last
-   * report. Rejects if the process has failed.
-   */
+  /** Waits at most `graceMs` for the candidate. Rejects if the process has failed. */
   async close(graceMs: number): Promise<ComparisonReport> {
     this.#isClosing = true
     const report = await this.#request({ kind: 'close', cutBytes: this.#cutBytes, graceMs })
@@ -191,7 +173,7 @@ export class ShadowFeed {
     return waiter.promise
   }
 
-  /** Sends a message. An error is ignored, because it means that the process has ended. */
+  /** An error means that the process has ended, which `ended` reports. */
   #post(message: ToShadowProcess): void {
     this.#child.send(message, () => {})
   }

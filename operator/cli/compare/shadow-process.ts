@@ -12,8 +12,7 @@ import { ShadowQueue } from './shadow-queue.ts'
 /** The maximum bytes of the calls in progress on all connections together. */
 const maxCallBytes = 64 * 1024 * 1024
 
-// Ctrl-C in a terminal signals this process too. It ignores the signal, because it must report first, and
-// ends with its parent.
+// Ctrl-C in a terminal also signals this process, which must report first, and ends with its parent.
 for (const signal of ['SIGINT', 'SIGTERM']) process.on(signal, () => {})
 process.once('disconnect', () => process.exit())
 
@@ -23,7 +22,7 @@ const tls = openPeerTls(candidate, report)
 const client = createGrpcClient(formatAddress(candidate), { tls })
 const memory = new TapMemory(maxCallBytes)
 const shadows = new ShadowQueue()
-/** The tap of each connection by its number; undefined for a connection whose bytes cannot be read. */
+/** By the number of the connection; undefined for a connection whose bytes cannot be read. */
 const taps = new Map<number, CallTap | undefined>()
 let calls = 0
 let unreadConnections = 0
@@ -31,7 +30,7 @@ let unreadCalls = 0
 let unreadBytes = 0
 
 // The process that forwards bytes has priority on a shared core. With a priority of 5, this process still
-// gets about a third of the time of a busy core, so that its calls are not delayed beyond the timeout.
+// gets about a third of a busy core, so that its calls are not late.
 setPriority(5)
 
 function post(message: FromShadowProcess, onSent?: () => void): void {
@@ -66,7 +65,6 @@ const tapOptions = {
   onSkipped: () => (unreadCalls += 1),
 }
 
-/** Stops reading a connection, and counts it as unread. */
 function abandonTap(tap: CallTap): void {
   tap.abandon()
   unreadConnections += 1

@@ -1,9 +1,8 @@
-/** A call that waits for the candidate. */
 interface WaitingCall {
   readonly bytes: number
-  /** Makes the call. Never rejects. */
+  /** Never rejects. */
   run(): Promise<void>
-  /** Called instead of `run` if the queue closes before the call runs. */
+  /** Called instead of `run` if the queue closes first. */
   drop(): void
 }
 
@@ -19,7 +18,6 @@ const shadowLimits: ShadowLimits = {
   maxWaitingBytes: 16 * 1024 * 1024,
 }
 
-/** A queue that runs a limited number of calls at a time. */
 export class ShadowQueue {
   readonly #limits: ShadowLimits
   #waiting: WaitingCall[] = []
@@ -31,10 +29,7 @@ export class ShadowQueue {
     this.#limits = limits
   }
 
-  /**
-   * Accepts a call, which begins in a later turn of the event loop. Returns false if too many calls or bytes
-   * wait.
-   */
+  /** Starts the call in a later turn of the event loop. Returns false if too many calls or bytes wait. */
   add(call: WaitingCall): boolean {
     const { maxWaiting, maxWaitingBytes } = this.#limits
     if (this.#waiting.length >= maxWaiting || this.#waitingBytes + call.bytes > maxWaitingBytes) return false

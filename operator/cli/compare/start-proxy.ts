@@ -11,7 +11,7 @@ import { connectToPeer, formatAddress, type Peer, type PeerAddress } from './pee
 import { type ShadowConnection, ShadowFeed, type ShadowTask, startShadowProcess } from './shadow-feed.ts'
 
 const drainMs = 5_000
-/** When the proxy closes, a connection without bytes for this time is assumed to have no call in progress. */
+/** A connection without bytes for this time has no call in progress. */
 const quietMs = 100
 
 interface ProxyOptions {
@@ -25,12 +25,12 @@ interface ProxyOptions {
 }
 
 /**
- * Starts a proxy that forwards the bytes of each connection to the reference and back, without reading them;
- * with TLS, the proxy decrypts and encrypts the bytes. A child process gets a copy of the bytes, reads the
- * calls in them, and sends these calls to the candidate.
+ * Starts a proxy that forwards the bytes of each connection to the reference and back, unread; with TLS, it
+ * decrypts and encrypts them. A child process gets a copy of the bytes, reads the calls in them, and sends
+ * these calls to the candidate.
  *
  * The methods of the proxy reject if the comparison has failed. `close` waits at most 5 s for calls in
- * progress, then at most 5 s for the calls of the candidate, and drops the rest.
+ * progress, then at most 5 s for those of the candidate, and drops the rest.
  *
  * @throws Error if the address cannot be bound
  */
@@ -84,13 +84,12 @@ async function drain(pairs: ReadonlySet<ConnectionPair>): Promise<void> {
   }
 }
 
-/** The connection of a caller, and the one to the reference to which its bytes are forwarded. */
 class ConnectionPair {
   readonly #caller: Socket
   readonly #upstream: Socket
   readonly #copy: ShadowConnection
   readonly #onEnd: () => void
-  /** When the last bytes were forwarded, by the monotonic clock, in milliseconds. */
+  /** By the monotonic clock, in milliseconds. */
   lastMs = performance.now()
 
   constructor(caller: Socket, upstream: Socket, copy: ShadowConnection, onEnd: () => void) {
@@ -115,7 +114,7 @@ class ConnectionPair {
       this.lastMs = performance.now()
       this.#copy.add(direction, bytes)
     })
-    // Errors need no handling, because `close` follows each of them.
+    // `close` follows each error.
     from.on('error', () => {})
     from.once('close', () => this.end())
   }

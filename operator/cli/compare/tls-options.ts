@@ -15,7 +15,6 @@ type File = Option<string | undefined>
 
 const file = (help: string): File => optionalText({ placeholder: 'FILE', help, completion: aFile })
 
-/** The options of TLS to one of the two services. */
 export function peerTlsOptions<const Of extends Name>(name: Of) {
   return {
     [`${name}-tls`]: toggle({
@@ -33,7 +32,6 @@ export function peerTlsOptions<const Of extends Name>(name: Of) {
   } as Record<`${Of}-tls`, Option<boolean>> & Record<`${Of}-${'ca' | 'cert' | 'key' | 'server-name'}`, File>
 }
 
-/** The options of TLS for the callers of the proxy. */
 export const listenTlsOptions = {
   'listen-cert': file('with --listen: the certificate for callers, in PEM; with it, callers need TLS'),
   'listen-key': file('with --listen: the key of the certificate, in PEM'),
@@ -56,8 +54,7 @@ export function parsePeerTls(name: Name, values: Given): PeerTls | undefined {
 export type ListenTls = OptionValues<typeof listenTlsOptions>
 
 /**
- * Opens the TLS for the callers of the proxy; returns undefined without TLS. The files are watched until it
- * is closed: changed files apply to later handshakes.
+ * Returns undefined without TLS. Changed files apply to later handshakes.
  *
  * @param onProblem receives the reasons why changed files are not used, and why callers are rejected
  * @throws Error that names the options of missing or invalid files
@@ -83,7 +80,7 @@ export function openListenTls(
     requireClientCert: ca !== '',
     onChange: files.onChange,
     close: files.close,
-    // The port is left out, because it differs for each connection: equal problems are then printed once.
+    // The port differs for each connection. Without it, equal problems are printed once.
     onRejected: (error, peer) => onProblem(`caller ${peer.replace(/:\d+$/, '')}: ${error.message}`),
   }
 }

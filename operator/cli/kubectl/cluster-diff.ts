@@ -17,9 +17,8 @@ import { type Cluster, clusterOptions, MissingRightError, openCluster } from './
 const secretResource = { group: '', version: 'v1', plural: 'secrets', namespaced: true }
 
 /**
- * The resources of a cluster. The API server completes wanted resources with defaults in a dry run, which
- * stores nothing. The dry run replaces the resource, because an apply would keep the fields of other field
- * managers.
+ * The API server adds the defaults of wanted resources in a dry run. The dry run replaces a resource, because
+ * an apply would keep the fields of other field managers.
  */
 export const clusterTarget = createSource(clusterOptions, async (values, output): Promise<DiffTarget> => {
   const cluster = await openCluster(values)
@@ -67,7 +66,7 @@ async function dryRun(cluster: Cluster, wanted: SourcedResource, current: Source
   return answer['spec']
 }
 
-/** Resolves with the Secrets that routes name. Only their existence is read, not their contents. */
+/** Only the existence of Secrets is read, not their contents. */
 async function readSecretNames(
   cluster: Cluster,
   resources: readonly SourcedResource[],
@@ -99,7 +98,7 @@ async function readSecretNames(
   }
 }
 
-/** Stands for the hash of a token, since the contents of Secrets are not read. */
+/** Stands for the tokens of a Secret, whose contents are not read. */
 const unknownHash = new Uint8Array(32)
 
 async function checkSecret(cluster: Cluster, key: { readonly namespace: string; readonly name: string }) {
@@ -111,7 +110,6 @@ async function checkSecret(cluster: Cluster, key: { readonly namespace: string; 
   }
 }
 
-/** Returns the names of Secrets to which fields of a route refer. */
 function findSecretNames(value: unknown): readonly string[] {
   if (!isObject(value)) return Array.isArray(value) ? value.flatMap(findSecretNames) : []
   return Object.entries(value).flatMap(([field, inner]) =>

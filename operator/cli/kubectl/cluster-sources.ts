@@ -25,7 +25,6 @@ import { forwardHttpPort, forwardPort } from './port-forward.ts'
 
 export const maxReportBytes = 64 * 1024 * 1024
 
-/** Opens the cluster that the options name, and closes it after use. */
 export async function withCluster<T>(
   values: ClusterValues,
   use: (cluster: Cluster) => Promise<T>,
@@ -39,8 +38,8 @@ export async function withCluster<T>(
 }
 
 /**
- * The report of an operator, read through the API server, with the resources that the user may list. The page
- * of the operator itself has only the numbers of resources.
+ * The report of an operator has only the numbers of resources. The resources are those that the user may
+ * list.
  */
 export const clusterReport = createSource(
   clusterOptions,
@@ -53,9 +52,7 @@ export const clusterReport = createSource(
       }),
 )
 
-/**
- * Resolves with the report of the first operator that answers; undefined if that operator has no report yet.
- */
+/** Resolves with undefined if the operator has no report yet. */
 function readReport(cluster: Cluster, values: ClusterValues): Promise<StatusReport | undefined> {
   return callOperators(cluster, values, async pod => {
     const page = await cluster.getText(pagePath(pod, operatorPort(pod), '/status'), maxReportBytes)
@@ -80,7 +77,6 @@ async function callOperators<T>(
   throw problem
 }
 
-/** Resolves with the statuses of the resources in one namespace, or in all. */
 async function readStatuses(cluster: Cluster, namespace: string | undefined) {
   const { limits, routes } = openKinds([])
   const stored: StoredKind[] = []
@@ -91,10 +87,7 @@ async function readStatuses(cluster: Cluster, namespace: string | undefined) {
   return describeStored(stored)
 }
 
-/**
- * Returns an error with the reason why the pod does not start, or the given error if the status of the pod
- * has no reason.
- */
+/** Returns the reason why a pod does not start, or `problem` if its status has none. */
 function explainFailedStart(problem: unknown, { namespace, object }: TollwayPod): unknown {
   const [replica] = observePods([object])
   if (replica?.obstacle === undefined) return problem
@@ -112,7 +105,6 @@ const contentOptions = {
   }),
 }
 
-/** The resources of a cluster, or the manifests of `--file`. */
 export const clusterContent = createSource(
   { ...contentOptions, ...clusterOptions },
   async (values, output): Promise<FolderContent> => {
@@ -138,7 +130,7 @@ const tokenFile = {
   }),
 }
 
-/** The API of an operator, called through a forwarded port with the token of the user. */
+/** The API is called through a forwarded port with the token of the user. */
 export const clusterOperator = createSource({ ...tokenFile, ...clusterOptions }, values =>
   withCluster(values, async (cluster): Promise<OperatorAddress> => {
     const token = await findToken(cluster, values['token-file'])
@@ -161,7 +153,7 @@ async function findToken(cluster: Cluster, file: string | undefined): Promise<st
 
 const brokerDebugPort = 6072
 
-/** The debug servers of all brokers, which listen on the loopback address of their pods. */
+/** Debug servers listen on the loopback address of their pods. */
 export const clusterBrokers = createSource(clusterOptions, values =>
   withCluster(values, async (cluster): Promise<readonly BrokerAddress[]> => {
     const pods = await findServicePods(cluster, 'broker', values['tollway-namespace'])
@@ -172,8 +164,7 @@ export const clusterBrokers = createSource(clusterOptions, values =>
 )
 
 /**
- * Resolves with the resources of Tollway in one namespace, or in all.
- *
+ * @param namespace undefined for all namespaces
  * @throws Error if the kinds do not exist, or a right is missing
  */
 export async function readCluster(
@@ -205,16 +196,17 @@ export async function listKind(
 }
 
 /**
- * Rejects with a `MissingRightError` if the user lacks a right that `kubectl exec` or `kubectl port-forward`
- * requires. The check is made before kubectl runs, since errors of kubectl have other words and exit codes
- * than those of Tollway.
+ * Checks the rights that `kubectl exec` and `kubectl port-forward` require before kubectl runs: its errors
+ * have other words and exit codes than those of Tollway.
+ *
+ * @throws MissingRightError
  */
 export async function requirePodRights(
   subresource: 'exec' | 'portforward',
   cluster: Pick<Cluster, 'requireRight'>,
   { namespace }: Pick<TollwayPod, 'namespace'>,
 ): Promise<void> {
-  // The right to get pods is needed because kubectl reads the pod first.
+  // kubectl reads the pod first.
   await cluster.requireRight({ verb: 'get', resource: 'pods', namespace })
   await cluster.requireRight({ verb: 'create', resource: 'pods', subresource, namespace })
 }

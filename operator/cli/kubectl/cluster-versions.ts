@@ -25,7 +25,6 @@ const definitionResource = {
   namespaced: false,
 }
 
-/** The versions in a cluster that the user may read. */
 export const clusterVersions = createSource(clusterOptions, values =>
   withCluster(values, async (cluster): Promise<Installed> => {
     const problems: string[] = []
@@ -52,9 +51,7 @@ export const clusterVersions = createSource(clusterOptions, values =>
   }),
 )
 
-/**
- * Returns the version of a pod: the tag of its image. A pod whose image is named by a digest has no version.
- */
+/** The version of a pod is the tag of its image. An image that is named by a digest has none. */
 function toPart(pod: TollwayPod): InstalledPart {
   const { name, component } = pod
   const containers = listContainers(pod)
@@ -64,8 +61,8 @@ function toPart(pod: TollwayPod): InstalledPart {
 }
 
 /**
- * Reads the version from the status page of the operator. Uses the image tag if the page has no version, as
- * in older versions, or if the user lacks the right to read the page.
+ * The version of an operator is on its status page. An older one, or one whose page the user may not read,
+ * has that of its image.
  */
 async function readOperatorPart(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
   try {

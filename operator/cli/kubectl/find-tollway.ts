@@ -9,7 +9,7 @@ const operatorName = 'tollway-operator'
 export interface TollwayPod {
   readonly name: string
   readonly namespace: string
-  /** The part of Tollway that the pod runs: `operator`, `ratelimit`, `broker` or `payments`. */
+  /** `operator`, `ratelimit`, `broker` or `payments`. */
   readonly component: string
   readonly isReady: boolean
   readonly object: KubeObject
@@ -75,15 +75,11 @@ export function listContainers({ object }: Pick<TollwayPod, 'object'>) {
   return containers.map(({ name, image }) => ({ name: `${name}`, image: `${image}` }))
 }
 
-/**
- * Returns the path of a page of a pod through the API server's proxy, which requires the right to get
- * pods/proxy.
- */
+/** Returns the path through the API server, which requires the right to get pods/proxy. */
 export function pagePath({ name, namespace }: TollwayPod, port: number, page: string): string {
   return `/api/v1/namespaces/${namespace}/pods/${name}:${port}/proxy${page}`
 }
 
-/** Returns the port of a pod with this name, or `fallback` if the pod declares none. */
 function findPort({ object }: Pick<TollwayPod, 'object'>, name: string, fallback: number): number {
   const spec = isObject(object['spec']) ? object['spec'] : {}
   const containers = Array.isArray(spec['containers']) ? spec['containers'] : []
@@ -92,5 +88,5 @@ function findPort({ object }: Pick<TollwayPod, 'object'>, name: string, fallback
   return typeof found === 'number' ? found : fallback
 }
 
-/** Returns the port of the pages of an operator; 8000 is the default of the chart. */
+/** 8000 is the default of the chart. */
 export const operatorPort = (pod: Pick<TollwayPod, 'object'>) => findPort(pod, 'http', 8000)

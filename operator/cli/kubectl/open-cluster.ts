@@ -18,24 +18,19 @@ import type { ApiResource, KubeObject } from '../../environments/kubernetes/api/
 import { createTransport, readWholeBody } from '../../environments/kubernetes/api/transport.ts'
 
 /**
- * A cluster that is called with the rights of a user. A call for which the user lacks the right rejects with
- * a `MissingRightError`.
+ * Calls are made with the rights of a user. One for which the user lacks the right rejects with a
+ * `MissingRightError`.
  */
 export interface Cluster {
-  /** Resolves with all objects of a kind, in one namespace or in all. */
   listAll(resource: ApiResource, place: Selection): Promise<readonly KubeObject[]>
-  /** Resolves with the object; undefined if it does not exist. */
+  /** Resolves with undefined if the object does not exist. */
   get: KubeClient['get']
-  /** Resolves with the text of a page, such as a log. Rejects if it is longer than `maxBytes`. */
+  /** Rejects if the text is longer than `maxBytes`. */
   getText(path: string, maxBytes: number): Promise<string>
-  /**
-   * Asks the API server to create or replace an object without storing it. Resolves with the object as it
-   * would be stored.
-   */
+  /** Resolves with the object as it would be stored. */
   dryRun(method: 'POST' | 'PUT', resource: ApiResource, path: string, body: KubeObject): Promise<KubeObject>
-  /** Rejects with a `MissingRightError` if the user does not have the right. */
   requireRight(right: NamespacedRight): Promise<void>
-  /** Resolves with the bearer token of the user; undefined if the user authenticates by other means. */
+  /** Resolves with undefined if the user authenticates by other means. */
   token(): Promise<string | undefined>
   close(): void
 }
@@ -52,7 +47,7 @@ const pageSize = 500
 const maxObjects = 50_000
 const answerMs = 20_000
 
-/** Opens the cluster that the options of kubectl name, without calling it yet. */
+/** Makes no call yet. */
 export async function openCluster(
   values: Pick<ClusterValues, 'context' | 'kubeconfig' | 'as'>,
 ): Promise<Cluster> {
@@ -105,10 +100,7 @@ export async function openCluster(
   }
 }
 
-/**
- * Checks a right by a self review, which the API server permits to every user. Rejects with a
- * `MissingRightError`.
- */
+/** The API server permits a self review to every user. @throws MissingRightError */
 async function requireRight(caller: KubeCaller, resourceAttributes: NamespacedRight): Promise<void> {
   const access = await review(caller, 'authorization.k8s.io', 'SelfSubjectAccessReview', {
     spec: { resourceAttributes },
@@ -121,7 +113,6 @@ async function requireRight(caller: KubeCaller, resourceAttributes: NamespacedRi
   throw new MissingRightError(`${user} lacks the right to ${verb} ${what} in the namespace ${namespace}`)
 }
 
-/** Resolves with the status of a review. */
 async function review(caller: KubeCaller, group: string, kind: string, body: object) {
   const resource = { group, version: 'v1', plural: `${kind.toLowerCase()}s`, namespaced: false }
   const path = collectionPath(resource, undefined)
@@ -162,11 +153,10 @@ function impersonate(access: KubeApiAccess, user: string | undefined): KubeApiAc
   }
 }
 
-/** The message of the API server for a call that the roles of the account do not allow. */
+/** The message of the API server for a call that the roles of the user do not allow. */
 const forbiddenMessage = /User "([^"]*)" cannot ([\w:-]+) resource "([^"]+)" in API group "([^"]*)"/
 const namespaceInMessage = /in the namespace "([^"]*)"/
 
-/** Returns a `MissingRightError` for a call that the roles do not allow, and any other error unchanged. */
 function explainMissingRight(error: unknown): unknown {
   if (!(error instanceof KubeApiError) || error.code !== 403) return error
   const [, user, verb, resource, group = ''] = forbiddenMessage.exec(error.message) ?? []
@@ -179,12 +169,12 @@ function explainMissingRight(error: unknown): unknown {
   return new MissingRightError(`${user} lacks the right to ${verb} ${what} ${where}${advice}`)
 }
 
-/** The error for a right that the account lacks. The message names the account and the right. */
+/** The message names the account and the right. */
 export class MissingRightError extends Error {
   override readonly name = 'MissingRightError'
 }
 
-/** The options of kubectl that every command of `kubectl tollway` takes. */
+/** As those of kubectl. */
 export const clusterOptions = {
   context: optionalText({ placeholder: 'NAME', help: 'the context of the kubeconfig', completion: noValues }),
   kubeconfig: optionalText({
@@ -206,7 +196,6 @@ export const clusterOptions = {
 
 export type ClusterValues = OptionValues<typeof clusterOptions>
 
-/** Returns the flags that make kubectl use the same cluster and user. */
 export function kubectlFlags({ context, kubeconfig, as }: ClusterValues): readonly string[] {
   return Object.entries({ context, kubeconfig, as }).flatMap(([name, value]) =>
     value === undefined ? [] : [`--${name}=${value}`],

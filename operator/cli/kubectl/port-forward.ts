@@ -8,8 +8,8 @@ const answerMs = 5_000
 const maxOutput = 4_000
 
 /**
- * Forwards a port like `forwardPort`, and resolves when an HTTP server of the pod answers on it. The check is
- * needed because kubectl forwards any port, even one on which the pod does not listen.
+ * Resolves when an HTTP server of the pod answers: kubectl also forwards a port on which the pod does not
+ * listen.
  *
  * @throws Error with the pod and the port
  */
@@ -20,7 +20,7 @@ export async function forwardHttpPort(
 ): Promise<number> {
   const local = await forwardPort(pod, port, values)
   try {
-    // Any answer proves that a server listens, even 404.
+    // Any answer, even 404, proves that a server listens.
     const signal = AbortSignal.timeout(answerMs)
     const { body } = await fetch(`http://127.0.0.1:${local}/`, { signal, redirect: 'manual' })
     await body?.cancel()
@@ -33,9 +33,8 @@ export async function forwardHttpPort(
 
 /**
  * Forwards a local port to a port of a pod until this process ends. Resolves with the local port. kubectl
- * forwards it, because kubectl supports every way to authenticate, and the proxy of the API server would send
- * the token of the user unencrypted through the pod network. The user needs the rights to get pods and to
- * create pods/portforward.
+ * supports every way to authenticate; the proxy of the API server would send the token of the user
+ * unencrypted through the pod network. The user needs the rights to get pods and to create pods/portforward.
  */
 export async function forwardPort(
   { name, namespace }: Pick<TollwayPod, 'name' | 'namespace'>,
@@ -54,7 +53,7 @@ export async function forwardPort(
 
 const started = new Set<ChildProcess>()
 
-/** Ends the child when this process ends, also by a signal that the command does not handle. */
+/** Also ends the child when a signal that the command does not handle ends this process. */
 function endWithThisProcess(child: ChildProcess): void {
   started.add(child)
   child.once('exit', () => started.delete(child))

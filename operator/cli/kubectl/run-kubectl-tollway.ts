@@ -1,7 +1,6 @@
 import type { Command, CommandHelp, CommandOutput } from '@tollway/chassis/command-line/command.ts'
 import { type Program, runProgram } from '../run-program.ts'
 
-/** Returns the command with the parts of its help that differ for a cluster. */
 function forCluster(command: Command, { summary = command.summary, ...help }: HelpForCluster): Command {
   return { ...command, summary, help: { ...command.help, ...help } }
 }
@@ -112,7 +111,6 @@ in the namespace of the operator, and to get customresourcedefinitions; without 
   },
 }
 
-/** Runs `kubectl tollway`. Resolves with the exit code; never rejects. */
 export function runKubectlTollway(args: readonly string[], output: CommandOutput): Promise<number> {
   return runProgram(kubectlTollway, args, output)
 }
