@@ -5,15 +5,14 @@ INSTALLED := node_modules/.package-lock.json
 # The folder of one package, or everything. Tests that need a cluster are skipped without KUBECONFIG.
 TESTED = $(if $(PKG),$(wildcard services/$(PKG) $(filter operator crds images,$(PKG))),operator services crds images test)
 FIND_TESTS = find $(TESTED) -not -path '*/node_modules/*' -name '*.test.ts'
-# In reverse, since the tests of test/ take longest: what begins last should be short.
+# In reverse, so that the tests of test/, which take longest, begin first.
 FAST_TESTS = $(FIND_TESTS) -not -name '*.slow.test.ts' | sort -r
-# Slow proofs: browsers, faults, floods, versions, bulk changes, and the same calls to envoyproxy/ratelimit.
 SLOW_TESTS = $(FIND_TESTS) -name '*.slow.test.ts' | sort -r
-# Tests have their temporary folders in /dev/shm if it has 4 GB free and allows programs to run. On a disk the databases
-# of tests take more time to create and sync their folders than for the tests themselves.
+# Tests have their temporary folders in /dev/shm if it has 4 GB free and allows programs to run. On a disk, databases take
+# more time to create and sync their folders than the tests take.
 ROOMY = [ -w /dev/shm ] && [ "$$(df -Pk /dev/shm | awk 'END {print $$4}')" -gt 4194304 ] && \
   ! grep -q ' /dev/shm .*noexec' /proc/mounts
-# Mode 711, because PostgreSQL runs as another account.
+# Mode 711, so that PostgreSQL, which runs as another account, can enter the folder.
 IN_MEMORY = if $(ROOMY); then \
   export TMPDIR=$$(mktemp -d /dev/shm/tollway-tests-XXXXXX); chmod 711 "$$TMPDIR"; trap 'rm -rf "$$TMPDIR"' EXIT; fi
 # Tests start the programs of Tollway from bundles, as images contain them.

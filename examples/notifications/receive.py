@@ -11,7 +11,7 @@ import time
 
 SECRET = os.environ.get("SECRET", "whsec_ZGVtby1kZW1vLWRlbW8tZGVtby1kZW1vLWRlbW8tMDE=")
 MAX_BODY_BYTES = 64 * 1024
-# The maximum difference to the time of a message, so that an old one cannot be repeated.
+# The maximum age of a message, so that nobody can repeat an old one.
 TOLERANCE_SECONDS = 300
 
 
@@ -27,7 +27,7 @@ def verify(headers, body):
     return any(hmac.compare_digest(signature.encode(), expected.encode()) for signature in signatures)
 
 
-# The ids of the last messages: a message may come again. A real receiver stores them.
+# The ids of the last messages, which can be sent again. A real receiver stores the ids.
 seen = set()
 
 

@@ -60,7 +60,7 @@ const (
 	maxKeptBytes     = 1024
 )
 
-// Splits what comes in pieces into frames (RFC 9113, section 4.1). Keeps the payload of short ones only.
+// Splits the received bytes into frames (RFC 9113, section 4.1). Keeps the payload of short frames only.
 type frameReader struct {
 	skip int
 	kept []byte

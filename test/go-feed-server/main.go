@@ -1,4 +1,4 @@
-// A management server on grpc-go and go-control-plane, as users run one, for the tests of the feed's client.
+// A management server on grpc-go and go-control-plane for the tests of the feed's client.
 //
 // Each line of standard input is a snapshot: {"version": "1", "configs": [...]}, where a config is a
 // ratelimit.config.ratelimit.v3.RateLimitConfig in JSON. Each line of standard output is an event: see `event`.
@@ -35,7 +35,7 @@ type event struct {
 	Event   string `json:"event"`
 	AtMs    int64  `json:"atMs"`
 	Address string `json:"address,omitempty"` // listening
-	Text    string `json:"text,omitempty"`    // goaway: its debug data; request: the error of a refusal
+	Text    string `json:"text,omitempty"`    // goaway: the debug data; request: the error of a NACK
 	Version string `json:"version,omitempty"` // request, response
 }
 

@@ -20,14 +20,14 @@ def first_date(unit, number, month, day, weekday):
     if unit == 'week': return EPOCH - timedelta(days=(EPOCH.weekday() - weekday) % 7) + timedelta(weeks=number)
     return in_month(number if unit == 'month' else number * 12 + month - 1, day)
 
-def number_of(unit, at, *anchors):  # The last unit that begins on that date or before.
+def number_of(unit, at, *anchors):  # The last unit that begins on or before the date.
     guess = {'day': (at - EPOCH).days, 'week': (at - EPOCH).days // 7 + 1,
              'month': (at.year - 1970) * 12 + at.month, 'year': at.year - 1970}[unit]
     while first_date(unit, guess, *anchors) > at: guess -= 1
     return guess
 
 @lru_cache(maxsize=200_000)
-def begins(zone, instant, day):  # Whether it is the first instant whose local date is that day or later.
+def begins(zone, instant, day):  # Whether this is the first instant with this local date or a later one.
     local = lambda seconds: datetime.fromtimestamp(seconds, ZoneInfo(zone)).date()
     earlier = [1, *range(900, 4 * 3600, 900)]
     return local(instant) >= day and all(local(instant - seconds) < day for seconds in earlier)

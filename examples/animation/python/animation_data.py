@@ -96,7 +96,7 @@ class Sent:
     def __init__(self, messages):
         self._source = iter(messages)
         self._read = []
-        # The thread of a call that was lost may still wait for the next message.
+        # The thread of a lost call can still wait for the next message.
         self._lock = threading.Lock()
 
     def since(self, number):
@@ -167,7 +167,7 @@ class Received:
 
     def take(self, message):
         """Counts a message of the run."""
-        # A status that came last is not counted: if it is the request's, it comes again.
+        # A status is counted when another message follows: the broker repeats the last status of a request.
         self._count += self._last_status
         self._last_status = 0
         if message.WhichOneof("stream_part") != "status":

@@ -1,6 +1,6 @@
-// A relay of animation streams as one would write it with grpc-go: a goroutine for each call, and a bounded channel
-// for each consumer. The producer waits for the slowest consumer. It has no rules, late joiners, limits or
-// statistics. The broker is compared with it.
+// A simple relay of animation streams on grpc-go, with which the broker is compared: a goroutine for each call, and a
+// bounded channel for each consumer. The producer waits for the slowest consumer. The relay has no rules, late joiners,
+// limits or statistics.
 //
 // Usage: go-relay PORT
 package main
@@ -47,7 +47,7 @@ type consumer struct {
 	gone     <-chan struct{}
 }
 
-// consumers are those of one stream.
+// consumers has the consumers of one stream.
 type consumers struct {
 	mu  sync.RWMutex
 	all map[*consumer]struct{}

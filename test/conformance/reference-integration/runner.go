@@ -1,5 +1,5 @@
-// Package runner replaces the package of this name of the reference when its integration tests are compiled: it runs our
-// service as a process with the same settings, instead of the reference within the test.
+// Package runner replaces the package of the same name when the reference's integration tests are compiled. It runs the
+// service of this repository as a process with the same settings.
 package runner
 
 import (
@@ -32,7 +32,7 @@ const (
 // Statistics with tags are read from the log sink, which writes this often.
 const flushInterval = 50 * time.Millisecond
 
-// A test that counts to a limit per minute fails when a minute ends within it. One takes a few seconds.
+// A test that counts to a limit per minute fails when a minute ends during the test. A test takes a few seconds.
 const testDuration = 8 * time.Second
 
 // Runner runs one process of the service.
@@ -95,7 +95,7 @@ func environment(s settings.Settings) []string {
 	if err := envconfig.Process("UNLIKELY_PREFIX_", &defaults); err != nil {
 		panic(err)
 	}
-	// Against a busy machine: how fast the backend has to be is not what these tests are about.
+	// On a busy machine the backend can be slow, and these tests do not test its speed.
 	env := []string{"BACKEND_DEADLINE=5s", "LOG_LEVEL=info"}
 	for _, name := range []string{"PATH", "HOME", "NODE_EXTRA_CA_CERTS", "NODE_COMPILE_CACHE", "USE_STATSD"} {
 		if value, ok := os.LookupEnv(name); ok {

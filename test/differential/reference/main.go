@@ -25,7 +25,8 @@ type question struct {
 	Merge bool
 }
 
-// One line of standard output. Crashed: it ended by something else than a refusal. Rules is /rlconfig's page.
+// One line of standard output. Refused has the error of rejected files, Crashed that of a crash, and Rules the page
+// /rlconfig.
 type verdict struct {
 	Refused string  `json:"refused,omitempty"`
 	Crashed string  `json:"crashed,omitempty"`
@@ -39,7 +40,7 @@ func main() {
 		service.Run()
 		return
 	}
-	// Texts come as JSON, which leaves no byte of a file to be mistaken for the end of a question.
+	// In JSON, no byte of a file can be mistaken for the end of a line.
 	input := json.NewDecoder(bufio.NewReaderSize(os.Stdin, 1<<20))
 	output := json.NewEncoder(os.Stdout)
 	for {

@@ -7,7 +7,7 @@ import { connect } from 'node:http2'
 const service = '/neutral_ace.services.animation_data.v1.AnimationDataService'
 export const statusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR']
 
-/** Begins a request; `answer` resolves with the status of the broker. */
+/** `answer` resolves with the status of the broker. */
 export function push(broker, token) {
   const { stream, messages } = call(broker, 'PushAnimationDataStream', token)
   return { write: part => stream.write(frameOf(part)), end: () => stream.end(), answer: first(messages) }
@@ -30,7 +30,7 @@ function call(broker, method, token) {
     te: 'trailers',
     authorization: `Bearer ${token}`,
   })
-  // The stream fails with the session, and is read below.
+  // The error of a session is also one of its stream, which is read below.
   session.on('error', () => {})
   return { stream, messages: messagesOf(session, stream) }
 }
@@ -161,7 +161,7 @@ function fieldsOf(message) {
   return fields
 }
 
-/** A message on its way: uncompressed, with its length. */
+/** The frame of an uncompressed message (gRPC over HTTP/2). */
 function frameOf(message) {
   const prefix = Buffer.alloc(5)
   prefix.writeUInt32BE(message.length, 1)

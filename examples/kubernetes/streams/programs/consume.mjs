@@ -25,6 +25,6 @@ async function consume() {
 process.once('SIGTERM', () => process.exit(0))
 for (;;) {
   await consume().catch(error => console.error(error.message))
-  // Its broker was replaced, or is not there yet.
+  // The broker was replaced, or does not run yet.
   await setTimeout(retryMs)
 }
