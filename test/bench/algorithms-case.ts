@@ -34,11 +34,18 @@ const requestsPerUnit = generous / 100
 const sliding = { unit, requestsPerUnit, algorithm: RateLimitAlgorithm.SLIDING_WINDOW }
 const bucket = { unit, requestsPerUnit, algorithm: RateLimitAlgorithm.TOKEN_BUCKET }
 
+/** Nothing is given back, so that a key has the holds of a second. */
+const concurrency = {
+  ...{ maxConcurrent: requestsPerUnit, leaseSeconds: 1 },
+  algorithm: RateLimitAlgorithm.CONCURRENCY,
+}
+
 /** The descriptors by the names of the servers. Each server has all of them, and a load with one. */
 const descriptors = {
   FixedWindow: { key: 'fixed', rateLimit: { unit, requestsPerUnit } },
   SlidingWindow: { key: 'sliding', rateLimit: sliding },
   TokenBucket: { key: 'bucket', rateLimit: bucket },
+  Concurrency: { key: 'concurrency', rateLimit: concurrency },
   'two limits': { key: 'limits', limits: [bucket, { unit, requestsPerUnit }] },
 }
 type Name = keyof typeof descriptors

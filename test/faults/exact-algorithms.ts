@@ -24,20 +24,22 @@ function policies(limit: number) {
   const fixed = { unit, requestsPerUnit: limit }
   const sliding = { unit, requestsPerUnit: limit, algorithm: RateLimitAlgorithm.SLIDING_WINDOW }
   const bucket = { unit, requestsPerUnit: 1, burst: limit, algorithm: RateLimitAlgorithm.TOKEN_BUCKET }
-  return { fixed, sliding, bucket }
+  const holds = { maxConcurrent: limit, leaseSeconds: 86_400, algorithm: RateLimitAlgorithm.CONCURRENCY }
+  return { fixed, sliding, bucket, holds }
 }
 
-const kinds = ['fixed', 'sliding', 'bucket', 'limits'] as const
+const kinds = ['fixed', 'sliding', 'bucket', 'holds', 'limits'] as const
 type Kind = (typeof kinds)[number]
 
 function domainWith(limit: number) {
-  const { fixed, sliding, bucket } = policies(limit)
+  const { fixed, sliding, bucket, holds } = policies(limit)
   const larger = policies(2 * limit)
-  const limits = [fixed, larger.sliding, larger.bucket]
+  const limits = [fixed, larger.sliding, larger.bucket, larger.holds]
   const descriptors = [
     { key: 'fixed', rateLimit: fixed },
     { key: 'sliding', rateLimit: sliding },
     { key: 'bucket', rateLimit: bucket },
+    { key: 'holds', rateLimit: holds },
     { key: 'limits', limits },
   ]
   return encodeDomain({ name: domain, domain, descriptors })
@@ -124,7 +126,9 @@ async function readCounts(server: RedisServer, kind: Kind): Promise<readonly num
   const keys = (await server.command('KEYS', '*')).split('\n').filter(isOwn)
   return Promise.all(
     keys.map(async key => {
-      if ((await server.command('TYPE', key)) === 'string') return Number(await server.command('GET', key))
+      const type = await server.command('TYPE', key)
+      if (type === 'string') return Number(await server.command('GET', key))
+      if (type === 'zset') return -1 - Number(await server.command('ZSCORE', key, 'held'))
       const [current = '', debt = '', rate = ''] = (
         await server.command('HMGET', key, 'current', 'debt', 'rate')
       ).split('\n')
@@ -152,7 +156,7 @@ function createReport(
     if (admitted > limit || admitted < limit - failed) {
       violations.push(`${kind}: ${admitted} calls were admitted of ${limit}, and ${failed} failed`)
     }
-    const expected = kind === 'limits' ? 3 : 1
+    const expected = kind === 'limits' ? 4 : 1
     if (counts.length !== expected) violations.push(`${kind}: ${counts.length} states instead of ${expected}`)
     // A fixed window by itself counts rejected calls as well.
     if (kind !== 'fixed' && counts.some(count => count !== limit)) {

@@ -89,6 +89,19 @@ for (const algorithm of ['SlidingWindow', 'TokenBucket'] as const) {
   })
 }
 
+test('the holds of Concurrency are read, and a raise and a reset release them', async () => {
+  const { decide, call } = open({
+    ...{ algorithm: 'Concurrency', unit: '', requestsPerUnit: 0, maxConcurrent: 3, leaseSeconds: 60 },
+  })
+  await decide(2)
+  await decide(1)
+  assert.equal(await call('read'), 'shop.user 3/3')
+  assert.equal(await call('raise', 2), 'shop.user 1/3')
+  await decide(2)
+  assert.equal(await call('reset'), 'shop.user 0/3')
+  assert.equal(await call('raise', 1), 'shop.user 0/3', 'there is nothing to release')
+})
+
 test('a raise grants more than the limit to a sliding window, and fills a token bucket at most', async () => {
   const sliding = open({ algorithm: 'SlidingWindow' })
   assert.equal(await sliding.call('raise', 5), 'shop.user -5/3')

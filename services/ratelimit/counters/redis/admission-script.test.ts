@@ -246,6 +246,40 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     assert.equal(await redis.command('EXISTS', '{tollway-probe}:TokenBucket'), '1')
   })
 
+  test('1,000 holds keep their hits and their ends while the limit and the lease change', async t => {
+    let nowSeconds = 1_000
+    const counters = await open(t, () => nowSeconds * 1_000_000)
+    const askFor = async (hits: number, limit: number, leaseSeconds: number) => {
+      const check = checkOf('Concurrency', 'held', leaseSeconds, { hits, limit, burst: limit })
+      return (await counters.admit([check]))[0]
+    }
+    await Promise.all(Array.from({ length: 1_000 }, () => askFor(1, 1_000, 100)))
+    assert.deepEqual(await askFor(1, 1_000, 100).then(each => [each?.admitted, each?.waitSeconds]), [
+      false,
+      100,
+    ])
+    assert.equal((await askFor(0, 10, 5))?.remaining, -990, 'a lower limit releases nothing')
+    assert.equal((await askFor(1, 10, 5))?.waitSeconds, 100)
+    assert.equal((await askFor(2, 1_002, 5))?.admitted, true, 'a higher limit has room')
+    nowSeconds += 5
+    assert.equal((await askFor(0, 1_002, 5))?.remaining, 2, 'the shorter lease is over')
+    nowSeconds += 94
+    assert.equal((await askFor(0, 1_002, 86_400))?.remaining, 2)
+    nowSeconds += 1
+    assert.equal((await askFor(0, 1_002, 86_400))?.remaining, 1_002, 'no hold outlives its lease')
+    await askFor(1, 1, 5)
+    await askFor(-1, 1, 5)
+    assert.equal(await redis.command('EXISTS', 'held'), '0', 'nothing is left of what is over')
+    const real = await open(t)
+    const leased = checkOf('Concurrency', 'leased', 60, { hits: 1, limit: 2, burst: 2 })
+    await real.admit([leased])
+    await real.admit([{ ...leased, windowTicks: 5 }])
+    const ttl = Number(await redis.command('TTL', 'leased'))
+    assert.ok(ttl > 30 && ttl <= 60, `the key lives as long as its longest hold: ${ttl}`)
+    await redis.command('FLUSHALL')
+    assert.equal((await real.admit([leased]))[0]?.remaining, 1)
+  })
+
   test('a key of another type is an error of its call alone', async t => {
     const counters = await open(t)
     await redis.command('SET', 'text', 'x')
