@@ -51,9 +51,12 @@ invalid manifest, the rules of its last good version.`,
 export const tryCommand = createTry(folderSource)
 
 function describe({ entries, result, limit, baseKey }: Explanation): string {
-  const lines = entries.map(({ key, value, how, rule, reason }) => {
+  const lines = entries.flatMap(({ key, value, how, rule, reason, candidates = [] }) => {
     const found = rule === undefined ? how : `${how} match of ${rule}`
-    return `  ${key}=${value}  ${found}${reason === undefined ? '' : `: ${reason}`}`
+    return [
+      `  ${key}=${value}  ${found}${reason === undefined ? '' : `: ${reason}`}`,
+      ...candidates.map(one => `      ${one.matches ? '+' : '-'} ${one.how} ${one.rule}: ${one.reason}`),
+    ]
   })
   lines.unshift(entries.map(({ key, value }) => `${key}=${value}`).join(' '))
   lines.push(`  => ${result}`)

@@ -1,8 +1,20 @@
-import { listRulesOfLevel, type RuleSet, readFullKey, readKeyAndValue, readMatchFields } from './compile.ts'
+import { formatNetwork, parseAddress, parseNetwork } from './address.ts'
+import {
+  type Domain,
+  findWildcard,
+  listRulesOfLevel,
+  type RuleSet,
+  readFullKey,
+  readKeyAndValue,
+  readMatchFields,
+} from './compile.ts'
 import { type DomainTable, field, hasFlag, none, readWord, ruleFlag, topLevel } from './domain-table.ts'
 import { isConcurrency, listNames, type MatchKind } from './fields.ts'
 import type { LimitSettings } from './limit.ts'
 import { createMatch, type DescriptorEntry, walk } from './match.ts'
+import { toFinalKey } from './model.ts'
+import { matchesRegex } from './regex.ts'
+import { matchesWildcard } from './wildcard.ts'
 
 /** Why a request's descriptor has this limit, or none. The object can be written as JSON. */
 export interface Explanation {
@@ -24,10 +36,22 @@ interface ExplainedEntry extends DescriptorEntry {
   readonly rule?: string
   /** Why matching stopped here. */
   readonly reason?: string
+  /** The rules of the key in the order of precedence, if one of them has `match`; at most `maxListed`. */
+  readonly candidates?: readonly Candidate[]
+}
+
+/** A rule that was compared with the value of an entry. The first one that matches applies. */
+interface Candidate {
+  readonly rule: string
+  readonly how: ExplainedEntry['how']
+  readonly matches: boolean
+  /** Why it matches or does not: `does not begin with "/api/"`. */
+  readonly reason: string
 }
 
 /** A message lists at most this many names. */
 const maxListed = 10
+const maxShownCharacters = 80
 
 /** Matches like `match` and reports the reasons. It creates no statistics for names of requests. */
 export function explain(
@@ -45,11 +69,16 @@ export function explain(
   const last = walk(found, entries, { counts: false, trail })
   const explained = entries.map((entry, index): ExplainedEntry => {
     const rule = trail[index]
-    if (rule !== undefined) {
-      return { ...copyEntry(entry), how: describeMatch(table, rule, entry), rule: readFullKey(table, rule) }
-    }
     if (index > trail.length) return toNotReached(entry)
-    return { ...copyEntry(entry), how: 'stopped', reason: explainStop(table, trail.at(-1), entry) }
+    const above = trail[index - 1]
+    const candidates = listCandidates(
+      found,
+      above === undefined ? topLevel : readWord(table, above, field.below),
+      entry,
+    )
+    const compared = { ...copyEntry(entry), ...(candidates.length > 0 && { candidates }) }
+    if (rule === undefined) return { ...compared, how: 'stopped', reason: explainStop(table, above, entry) }
+    return { ...compared, how: describeMatch(table, rule, entry), rule: readFullKey(table, rule) }
   })
   if (last === none) {
     const reason = explained[trail.length]?.reason ?? 'the request has no entries'
@@ -99,6 +128,128 @@ function explainNoLimit(table: DomainTable, record: number): string {
   const below = readWord(table, record, field.below)
   if (below === 0) return `whitelisted by ${name}, which has neither a limit nor rules below it`
   return `${name} is a placeholder without a limit; below it ${describeList(listKeys(table, below))}`
+}
+
+const precedence = ['exact', 'oneOf', 'cidr', 'prefix', 'suffix', 'regex', 'wildcard', 'any value'] as const
+
+/**
+ * Returns the rules of the entry's key on a level, each compared with the entry's value. Returns none for a key
+ * without `match`. Leaves out those that do not match if there are too many.
+ */
+function listCandidates(
+  domain: Domain<unknown>,
+  level: number,
+  entry: DescriptorEntry,
+): readonly Candidate[] {
+  const { table } = domain
+  if (!table.hasMatches || level === 0) return []
+  const records = [...listRulesOfLevel(table, level)].filter(rule => {
+    const { key } = readKeyAndValue(table, rule)
+    return key === entry.key || key.includes('*')
+  })
+  if (!records.some(rule => hasFlag(table, rule, ruleFlag.matches))) return []
+  const sorted = records
+    .map(record => ({ record, ...compare(domain, record, entry) }))
+    .sort(
+      (a, b) =>
+        precedence.indexOf(a.how) - precedence.indexOf(b.how) || b.length - a.length || a.record - b.record,
+    )
+  const spare = maxListed - sorted.filter(({ length }) => length >= 0).length
+  let others = 0
+  return sorted
+    .filter(({ length }) => length >= 0 || others++ < spare)
+    .slice(0, maxListed)
+    .map(({ record, how, length, reason }) => {
+      return { rule: readFullKey(table, record), how, matches: length >= 0, reason }
+    })
+}
+
+const verbs = { begin: 'begins', end: 'ends', match: 'matches' } as const
+
+interface Comparison {
+  readonly how: (typeof precedence)[number]
+  /** The length of the pattern that matches; -1 if none does. */
+  readonly length: number
+  readonly reason: string
+}
+
+function compare(domain: Domain<unknown>, record: number, entry: DescriptorEntry): Comparison {
+  const { table, regexes } = domain
+  const { match } = readMatchFields(table, record)
+  const { value } = entry
+  const judge = (
+    how: Comparison['how'],
+    matches: boolean,
+    yes: string,
+    no: string,
+    length = 0,
+  ): Comparison => (matches ? { how, length, reason: yes } : { how, length: -1, reason: no })
+  const judgeText = (
+    how: Comparison['how'],
+    matches: boolean,
+    verb: keyof typeof verbs,
+    text: string,
+    length = 0,
+  ) => judge(how, matches, `the value ${verbs[verb]} ${text}`, `the value does not ${verb} ${text}`, length)
+  if (match === undefined) {
+    const rule = readKeyAndValue(table, record)
+    const wildcard = findWildcard(domain, record)
+    if (rule.value === value && rule.key === entry.key && value !== '') {
+      return { how: 'exact', length: 0, reason: `the value is ${show(value)}` }
+    }
+    if (wildcard !== undefined) {
+      const text = rule.key.includes('*') ? `${entry.key}_${value}` : value
+      return judgeText('wildcard', matchesWildcard(wildcard, text), 'match', show(toFinalKey(rule)))
+    }
+    if (rule.value === '') return { how: 'any value', length: 0, reason: 'any value matches' }
+    return { how: 'exact', length: -1, reason: `the value is not ${show(rule.value)}` }
+  }
+  const { exact, oneOf, cidr, prefix, suffix, regex } = match
+  if (exact !== undefined) {
+    return judge('exact', exact === value, `the value is ${show(value)}`, `the value is not ${show(exact)}`)
+  }
+  if (oneOf !== undefined) {
+    const texts = oneOf.length === 1 ? 'the text' : `the ${oneOf.length} texts`
+    return judge(
+      'oneOf',
+      oneOf.includes(value),
+      `the value is one of ${texts}`,
+      `the value is none of ${texts}`,
+    )
+  }
+  if (prefix !== undefined) {
+    return judgeText('prefix', value.startsWith(prefix), 'begin', `with ${show(prefix)}`, prefix.length)
+  }
+  if (suffix !== undefined) {
+    return judgeText('suffix', value.endsWith(suffix), 'end', `with ${show(suffix)}`, suffix.length)
+  }
+  if (cidr !== undefined) return compareNetworks(cidr, value)
+  const compiled = regexes.get(record)
+  return judgeText(
+    'regex',
+    compiled !== undefined && matchesRegex(compiled, value),
+    'match',
+    show(regex ?? ''),
+  )
+}
+
+function compareNetworks(cidr: readonly string[], value: string): Comparison {
+  const bits = parseAddress(value)
+  if (bits === undefined) return { how: 'cidr', length: -1, reason: 'the value is not an address' }
+  const networks = cidr.flatMap(text => {
+    const network = parseNetwork(text)
+    return 'bits' in network && bits.startsWith(network.bits) ? [network.bits] : []
+  })
+  const [longest] = networks.sort((a, b) => b.length - a.length)
+  if (longest === undefined) {
+    const all = cidr.length === 1 ? cidr.join('') : `any of the ${cidr.length} networks`
+    return { how: 'cidr', length: -1, reason: `the address is not in ${all}` }
+  }
+  return { how: 'cidr', length: longest.length, reason: `the address is in ${formatNetwork(longest)}` }
+}
+
+function show(text: string): string {
+  return text.length <= maxShownCharacters ? text : `${text.slice(0, maxShownCharacters)}…`
 }
 
 function listKeys(table: DomainTable, level: number): ReadonlySet<string> {

@@ -7,6 +7,7 @@ import { formatNetwork, parseAddress, parseNetwork } from './address.ts'
 import { compile, openDomain } from './compile.ts'
 import { compileDomain } from './compile-domain.ts'
 import { none } from './domain-table.ts'
+import { explain } from './explain.ts'
 import type { GroupBy, RuleMatch } from './fields.ts'
 import { createRuleFinder } from './find-same-rule.ts'
 import { type DescriptorEntry, match, walk } from './match.ts'
@@ -86,6 +87,33 @@ test('the most specific kind of match comes first, and the longest pattern of a 
     assert.equal(found.baseKey, `d_k_${value}_`)
   }
   assert.equal(match(rules, 'd', [{ key: 'other', value: 'gold' }]), undefined)
+})
+
+test('an explanation lists the rules of the key in the order of precedence, and why each matches or not', () => {
+  const rules = open(everyKind)
+  const [entry] = explain(rules, 'd', [{ key: 'k', value: '/api/v2/a-large.jpg' }]).entries
+  assert.equal(entry?.how, 'prefix')
+  assert.deepEqual(
+    entry.candidates?.map(
+      ({ how, rule, matches, reason }) => `${matches ? '+' : '-'} ${how} ${rule}: ${reason}`,
+    ),
+    [
+      '- exact d.k_star: the value is not a*',
+      '- exact d.k_bronze: the value is not bronze',
+      '- oneOf d.k_plans: the value is none of the 3 texts',
+      '- oneOf d.k_paid: the value is none of the 3 texts',
+      '- cidr d.k_ten: the value is not an address',
+      '+ prefix d.k_api: the value begins with /api/',
+      '+ suffix d.k_large: the value ends with -large.jpg',
+      '+ suffix d.k_images: the value ends with .jpg',
+      '+ regex d.k_first: the value matches /api/v[0-9]+/.*',
+      '+ any value d.k: any value matches',
+    ],
+  )
+  for (const [value, rule] of cases) {
+    const [explained] = explain(rules, 'd', [{ key: 'k', value }]).entries
+    assert.equal(explained?.candidates?.find(({ matches }) => matches)?.rule, `d.${rule}`, value)
+  }
 })
 
 test('the first regular expression that matches is used, in the order written', () => {
