@@ -110,6 +110,45 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     await api.call('DELETE', `${resources}/large`)
   })
 
+  it('merges rules with match that two managers apply, by their names', async () => {
+    const rateLimit = { unit: 'minute', requestsPerUnit: 3 }
+    const apply = async (manager: string, descriptors: readonly JsonObject[]) => {
+      const manifest = { ...nestedOnce({ key: 'b' }), metadata: { name: 'shared' } }
+      const spec = { domain: 'shared', descriptors }
+      const path = `${resources}/shared?${strict}&fieldManager=${manager}`
+      const answer = await api.call('PATCH', path, { ...manifest, spec })
+      assert.ok(answer.status < 300, describeAnswer(answer))
+      const { descriptors: merged } = (answer.body as { spec: { descriptors: readonly JsonObject[] } }).spec
+      return merged.map(({ value, match, rateLimit: limit }) => [value, match, limit])
+    }
+    const rule = (value: string, match?: JsonObject) => ({
+      key: 'path',
+      value,
+      rateLimit,
+      ...(match && { match }),
+    })
+    // What 0.1.0 stored: a value without match.
+    await apply('shop', [rule('/pay')])
+    const api1 = rule('api', { prefix: '/api/' })
+    const both = await apply('search', [api1, rule('', { regex: '/v[0-9]+' })])
+    assert.deepEqual(both, [
+      ['/pay', undefined, rateLimit],
+      ['api', { prefix: '/api/' }, rateLimit],
+      ['', { regex: '/v[0-9]+' }, rateLimit],
+    ])
+    // Each manager changes the way and removes a rule without the other one's.
+    assert.deepEqual(await apply('search', [{ ...api1, match: { suffix: '.api' } }]), [
+      ['/pay', undefined, rateLimit],
+      ['api', { suffix: '.api' }, rateLimit],
+    ])
+    assert.deepEqual(await apply('shop', [rule('/pay', { exact: '/pay' })]), [
+      ['/pay', { exact: '/pay' }, rateLimit],
+      ['api', { suffix: '.api' }, rateLimit],
+    ])
+    assert.deepEqual(await apply('shop', []), [['api', { suffix: '.api' }, rateLimit]])
+    await api.call('DELETE', `${resources}/shared`)
+  })
+
   it('removes unknown fields, unless the client is strict or applies on the server', async () => {
     const rateLimit = { unit: 'day', requestsPerUnit: 1 }
     const newer = nestedOnce({ key: 'b', rateLimit: { ...rateLimit, later: true } })
@@ -252,6 +291,11 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
       'a threshold that nothing shares',
       { key: 'b', value: 'c', shareThreshold: true },
       new RegExp(`${where}: shareThreshold needs match, or a value with the wildcard \\*`),
+    ],
+    [
+      'two ways to match',
+      { key: 'b', match: { prefix: 'a', suffix: 'b' } },
+      new RegExp(`${where}: match needs exactly one of exact, oneOf, prefix, suffix, cidr, regex`),
     ],
   ]
   for (const [name, descriptor, message] of below) {

@@ -84,6 +84,25 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
       /held until its caller gives its hits back \(is_negative_hits\), or after 30 s, .*\n.*counted under .*_Concurrency\n/,
     ],
   ],
+  match: [
+    [
+      'plan=gold',
+      'match.plan_paid: 10000/hour',
+      /oneOf match of match\.plan_paid\n.*the value is one of the 2 texts\n/,
+    ],
+    ['path=/v2/search/a', 'match.path_search: 50/second', /\+ regex match\.path_search/],
+    [
+      'path=/v1/search',
+      'match.path_v1: 20/second',
+      /\+ prefix match\.path_v1.*\n.*\+ regex match\.path_search/,
+    ],
+    [
+      'remote_address=10.1.2.3',
+      'match.remote_address_offices: 1000/minute',
+      /the address is in 10\.0\.0\.0\/8\n/,
+    ],
+    ['remote_address=2001:db9::1', 'match.remote_address: 100/minute', /any value match of/],
+  ],
   'all-or-nothing': [
     ['user=alice', '(named per-user): 3/day', /counted under /],
     ['tenant=acme', '(named per-tenant): 2/day', /counted under /],
@@ -150,7 +169,33 @@ test('a process lists its features, gets the examples from the feed, and enforce
   if (dayAt() === day) assert.deepEqual(codes, [200, 200, 200, 429])
   await enforcesAlgorithms(service)
   await enforcesTogether(service)
+  await enforcesMatches(service)
 })
+
+/** Calls around the end of a minute are not comparable. */
+async function enforcesMatches(service: RateLimitProcess): Promise<void> {
+  const minute = () => Math.floor(Date.now() / 60_000)
+  const askAddresses = async (prefix: string) => {
+    const codes: number[] = []
+    for (let call = 1; call <= 102; call++)
+      codes.push(await service.ask('match', 'remote_address', prefix + call))
+    return codes.filter(code => code === 429).length
+  }
+  const began = minute()
+  const [network, other, offices] = [
+    await askAddresses('2001:db9::'),
+    await askAddresses('192.0.2.'),
+    await askAddresses('10.1.2.'),
+  ]
+  const [gold, platinum] = [
+    await askAll(service, 'match', 'plan=gold'),
+    await askAll(service, 'match', 'plan=platinum'),
+  ]
+  if (minute() !== began) return
+  assert.deepEqual([network, other, offices], [2, 0, 0], 'only the addresses of a /64 count together')
+  const remaining = ({ headers }: typeof gold) => /r=(\d+)/.exec(headers.join())?.[1]
+  assert.deepEqual([remaining(gold), remaining(platinum)], ['9999', '9998'], 'both plans share a counter')
+}
 
 /** An answer of `/json`: the status code and the response headers. */
 async function askAll({ httpPort }: RateLimitProcess, domain: string, ...entries: readonly string[]) {

@@ -140,10 +140,12 @@ export function parseNetwork(
 /** Returns a network in its canonical form, such as `10.0.0.0/8` or `2001:db8::/32`. */
 export function formatNetwork(network: Bits): string {
   const isIpv4 = network.startsWith('4')
-  const bits = network.slice(1).padEnd(isIpv4 ? ipv4Bits : ipv6Bits, '0')
-  const readNumber = (index: number, size: number) =>
-    Number.parseInt(bits.slice(index * size, (index + 1) * size), 2)
   const prefix = network.length - 1
+  // Numbers after the prefix are 0, and not worth the time to read their bits.
+  const readNumber = (index: number, size: number) =>
+    index * size < prefix
+      ? Number.parseInt(network.slice(1 + index * size, 1 + (index + 1) * size).padEnd(size, '0'), 2)
+      : 0
   if (isIpv4) return `${[0, 1, 2, 3].map(index => readNumber(index, 8)).join('.')}/${prefix}`
   const words = [0, 1, 2, 3, 4, 5, 6, 7].map(index => readNumber(index, 16).toString(16))
   return `${compressZeros(words)}/${prefix}`
