@@ -16,6 +16,11 @@ const cases: readonly (readonly [Partial<Parameters<typeof findObstacle>[0]>, re
       'it needs algorithms, which memcached cannot count; use BACKEND_TYPE redis or memory',
     ],
     [
+      { backendType: 'memcache' },
+      ['concurrency'],
+      'it needs concurrency, which memcached cannot count; use BACKEND_TYPE redis or memory',
+    ],
+    [
       { cacheKeyPrefix: '{a}' },
       ['limits'],
       'it needs limits, which CACHE_KEY_PREFIX with braces does not allow; remove the braces',

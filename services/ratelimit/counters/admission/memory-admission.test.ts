@@ -96,6 +96,18 @@ test('a call of 0 hits changes nothing, and says whether one more hit would be a
   assert.deepEqual(admittedOf(at(0, [bucket({ hits: 0 })])), [false])
 })
 
+test('a check of 0 hits does not hide the hits of the same key in the same call', () => {
+  const { at } = openAdmission()
+  for (const algorithm of ['TokenBucket', 'SlidingWindow', 'Concurrency'] as const) {
+    const check = bucket({ algorithm, key: algorithm, limit: 3 })
+    at(0, [
+      { ...check, hits: 0 },
+      { ...check, hits: 2 },
+    ])
+    assert.equal(at(0, [{ ...check, hits: 0 }])[0]?.remaining, 1, algorithm)
+  }
+})
+
 test('a state expires when it equals an empty one, and a flood of keys keeps the number of states', () => {
   const { at } = openAdmission(10)
   at(0, [bucket({ hits: 3 })])

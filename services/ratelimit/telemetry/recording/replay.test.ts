@@ -9,6 +9,7 @@ import { createCounting } from '../../limiter/counting.ts'
 import type { DecisionObserver } from '../../limiter/decision.ts'
 import { RuleLimiter } from '../../limiter/limiter.ts'
 import { compile } from '../../rules/compile.ts'
+import { makeLimit } from '../../rules/testing/make-rule.ts'
 import { parseConfig, parseEntries } from '../../rules/testing/rules-of-yaml.ts'
 import { createLimitStats } from '../../stats/limit-stats.ts'
 import { createStats } from '../../stats/stats.ts'
@@ -26,7 +27,7 @@ const settings = {
   mergeDomainConfigs: false,
   stopIncrementWhenOverLimit: false,
 }
-const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
+const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket', 'Concurrency'] as const
 
 interface Load {
   readonly algorithm: (typeof algorithms)[number]
@@ -59,7 +60,14 @@ async function decideAll(
   )
   const [rule] = config.descriptors
   assert.ok(rule?.rateLimit)
-  const descriptors = [{ ...rule, rateLimit: { ...rule.rateLimit, algorithm, countRejected } }]
+  const rateLimit =
+    algorithm === 'Concurrency'
+      ? {
+          ...makeLimit(0, '', { algorithm, maxConcurrent: limit, leaseSeconds: 30 }),
+          requestsPerUnit: undefined,
+        }
+      : { ...rule.rateLimit, algorithm, countRejected }
+  const descriptors = [{ ...rule, rateLimit }]
   const { attach } = limitStats
   const rules = compile([{ ...config, descriptors }], { mergeDomainConfigs: false, attach })
   const recordings = [0, 1, 2].map(() => new CallRecording(16 * 1024 * 1024, startMs / 1000, limits))
