@@ -96,7 +96,7 @@ const limitNames = listFields<StreamRoute['limits']>({
   streams: true,
 })
 
-const ruleNames = listFields<Omit<StreamRoute['rules'], 'audioFormats'>>({
+const requiredRules = listFields<Omit<StreamRoute['rules'], 'audioFormats'>>({
   order: true,
   timeCodes: true,
   counts: true,
@@ -107,7 +107,7 @@ const formatNames = ['channelCount', 'samplesPerSecond', 'bitsPerSample'] as con
 
 function isRules(value: unknown): boolean {
   if (!isObject<StreamRoute['rules']>(value)) return false
-  if (!ruleNames.every(name => isOneOf(value[name], ['off', 'warn', 'reject']))) return false
+  if (!requiredRules.every(name => isOneOf(value[name], ['off', 'warn', 'reject']))) return false
   const { audioFormats } = value
   return Array.isArray(audioFormats) && audioFormats.every(format => hasNumbers(format, formatNames, 0))
 }
