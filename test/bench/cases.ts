@@ -21,7 +21,7 @@ import { manyStreamsCase } from './many-streams-case.ts'
 import { paymentReadsCase } from './payment-reads-case.ts'
 import { reloadCases } from './reload-cases.ts'
 import { reportsCases } from './reports-case.ts'
-import { rulesCase } from './rules-case.ts'
+import { matchCase, rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
 import { twoBrokersCases } from './two-brokers-case.ts'
 
@@ -211,6 +211,7 @@ export const decisionCases: readonly BenchCase[] = [
   ...[...contests, ...users].map(contestCase),
   idleCase,
   rulesCase,
+  matchCase,
   ...reloadCases,
   envoyCase,
   h2loadCase,
