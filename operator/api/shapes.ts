@@ -162,6 +162,9 @@ const limit = answerShape(
     algorithm: textShape('`FixedWindow`, `SlidingWindow`, `TokenBucket` or `Concurrency`.'),
     burst: countShape('The hits that are admitted at once.'),
     unlimited: Type.Boolean({ description: 'Whether every call is admitted and none is counted.' }),
+    matching: Type.Optional(
+      Type.String({ description: 'What the rule matches other than its value, such as prefix /api/.' }),
+    ),
     shadowMode: Type.Boolean({ description: 'Whether calls over the limit are admitted.' }),
     quotaMode: Type.Boolean({ description: 'Whether the limit is one of several quotas.' }),
   },

@@ -23,6 +23,8 @@ interface ListedLimit {
   readonly algorithm: string
   /** The number of hits that are admitted at once. */
   readonly burst: number
+  /** What the rule matches other than its value: `prefix /api/`. */
+  readonly matching?: string
   readonly unlimited: boolean
   readonly shadowMode: boolean
   readonly quotaMode: boolean
@@ -56,12 +58,13 @@ function listPaths(
 
 function listedLimit(settings: LimitSettings): ListedLimit {
   const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = settings
-  const { unlimited, shadowMode, quotaMode } = settings
+  const { matching, unlimited, shadowMode, quotaMode } = settings
   return {
     requestsPerUnit,
     window: describeWindow(settings),
     algorithm,
     burst,
+    ...(matching !== undefined && { matching }),
     unlimited,
     shadowMode,
     quotaMode,

@@ -3,9 +3,11 @@ import { test } from 'node:test'
 import { create, toBinary } from '@bufbuild/protobuf'
 import {
   RateLimitConfigSchema,
+  RateLimitGroupBySchema,
+  RateLimitMatchSchema,
   RateLimitPolicySchema,
 } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
-import { effectiveFields, memberFields, type RuleField } from '../rules/fields.ts'
+import { effectiveFields, matchFields, memberFields, type RuleField } from '../rules/fields.ts'
 import type { RateLimitPolicy } from '../rules/model.ts'
 import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { decodeDomain, encodeDomain } from './domain-codec.ts'
@@ -52,6 +54,22 @@ test('each field of the message of a limit is of the reference or in the table',
     own.map(({ localName }) => localName.replace(/Off$/, '')).sort(),
     Object.keys(memberFields).sort(),
   )
+})
+
+test('each way to match survives the feed, and each field of the messages is in the table', () => {
+  for (const [name, table] of Object.entries(matchFields)) {
+    for (const [field, one] of Object.entries<RuleField>(table.fields)) {
+      for (const value of valuesOf(one)) {
+        const rule = makeRule('k', { [name]: { [field]: value } })
+        const domain = { name: 'n', domain: 'd', descriptors: [rule] }
+        assert.deepEqual(decodeDomain(encodeDomain(domain)), domain)
+      }
+    }
+  }
+  const namesOf = (schema: typeof RateLimitMatchSchema | typeof RateLimitGroupBySchema) =>
+    schema.fields.map(({ localName }) => localName).sort()
+  assert.deepEqual(namesOf(RateLimitMatchSchema), Object.keys(matchFields.match.fields).sort())
+  assert.deepEqual(namesOf(RateLimitGroupBySchema), Object.keys(matchFields.groupBy.fields).sort())
 })
 
 test('a word that this version does not know is rejected with its field', () => {

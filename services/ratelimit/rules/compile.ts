@@ -131,6 +131,20 @@ function readOptions(table: DomainTable, record: number): RuleOptions {
   return options === '' ? noOptions : JSON.parse(options)
 }
 
+/** A list of texts is shown with at most this many. */
+const maxShownTexts = 3
+
+/** Returns a text such as `cidr 10.0.0.0/8, 192.0.2.0/24; by ipv6Prefix 64`; empty for a rule with neither. */
+function describeMatching({ match = {}, groupBy = {} }: MatchFields): string {
+  const ways = Object.entries(match).map(([kind, found]) => {
+    const texts: readonly string[] = typeof found === 'string' ? [found] : found
+    const more = texts.length > maxShownTexts ? `, and ${texts.length - maxShownTexts} more` : ''
+    return `${kind} ${texts.slice(0, maxShownTexts).join(', ')}${more}`
+  })
+  const lengths = Object.entries(groupBy).map(([name, length]) => `by ${name} ${length}`)
+  return [...ways, ...lengths].join('; ')
+}
+
 const noOptions: RuleOptions = { replaces: [] }
 
 /** Returns how a rule matches values other than by its value, and which of them it counts together. */
@@ -177,7 +191,8 @@ export function knownRule<S>(domain: Domain<S>, record: number): KnownRule<S> {
 function readSettings(table: DomainTable, record: number): LimitSettings {
   const flags = readWord(table, record, field.flags)
   const unit = units[flags >>> unitShift] ?? 'second'
-  const { replaces, limits, match: _, groupBy: __, ...rare } = readOptions(table, record)
+  const { replaces, limits, match, groupBy, ...rare } = readOptions(table, record)
+  const matching = describeMatching({ ...(match && { match }), ...(groupBy && { groupBy }) })
   const metadata = readText(table, record, field.metadata)
   const fullKey = readFullKey(table, record)
   const rule = {
@@ -186,6 +201,7 @@ function readSettings(table: DomainTable, record: number): LimitSettings {
     statName: sanitizeStatName(fullKey),
     ...toWindow(readWord(table, record, field.requestsPerUnit) >>> 0, unit, rare),
     ...rare,
+    ...(matching !== '' && { matching }),
     unlimited: (flags & ruleFlag.unlimited) !== 0,
     shadowMode: (flags & ruleFlag.shadowMode) !== 0,
     quotaMode: (flags & ruleFlag.quotaMode) !== 0,

@@ -12,10 +12,11 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
   if (rules === undefined) return ''
   let lines = ''
   for (const settings of listLimits(rules)) {
-    const { fullKey, unit, requestsPerUnit, unlimited, shadowMode, quotaMode } = settings
+    const { fullKey, unit, requestsPerUnit, matching, unlimited, shadowMode, quotaMode } = settings
     const unitName = unlimited || isConcurrency(settings) ? 'UNKNOWN' : unit.toUpperCase()
     const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}`
-    lines += `${escapeControls(fullKey)}: ${limit}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
+    const match = matching === undefined ? '' : ` match="${escapeControls(matching)}"`
+    lines += `${escapeControls(fullKey)}: ${limit}${match}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
   }
   return lines
 }

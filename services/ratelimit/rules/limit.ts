@@ -61,6 +61,8 @@ export interface LimitSettings extends LimitFields {
    * length.
    */
   readonly unitSeconds: number
+  /** What the rule matches other than its value, and what it counts together: `prefix /api/`. */
+  readonly matching?: string
   /** The members of a rule with several limits. The numbers of the rule itself are not used then. */
   readonly limits?: readonly LimitSettings[]
   /** Whether requests pass without being counted. */
@@ -157,6 +159,7 @@ export function toMemberSettings(rule: LimitSettings, policy: RateLimitPolicy, i
   const fullKey = `${rule.fullKey}.${name || index}`
   return {
     ...fields,
+    ...(rule.matching !== undefined && { matching: rule.matching }),
     name,
     fullKey,
     statName: sanitizeStatName(fullKey),
