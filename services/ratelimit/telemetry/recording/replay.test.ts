@@ -127,12 +127,20 @@ interface Replayed extends Pick<Awaited<ReturnType<typeof decideAll>>, 'rules' |
 /**
  * Replays the recording with the active rules, and with a fixed window of this limit as the proposed ones.
  */
-async function replayAll({ rules, recording, calls, fromMs = 0 }: Replayed, limit: number) {
+async function replayAll(
+  { rules, recording, calls, fromMs = 0 }: Replayed,
+  limit: number,
+  more: {
+    readonly value?: string
+    readonly match?: { regex: string }
+    readonly shareThreshold?: boolean
+  } = {},
+) {
   const rateLimit = { unit: RateLimitUnit.MINUTE, requestsPerUnit: limit }
   const resource = create(RateLimitConfigSchema, {
     name: 'shop',
     domain: 'shop',
-    descriptors: [{ key: 'user', rateLimit }],
+    descriptors: [{ key: 'user', rateLimit, ...more }],
   })
   const { signal } = new AbortController()
   const parts = {
@@ -192,6 +200,19 @@ test('the replay of a full recording decides as the limiter did', async () => {
     }),
     { numRuns },
   )
+})
+
+test('a replay proposes rules with match', async () => {
+  const users = 10
+  const decided = await decideAll({
+    algorithm: 'FixedWindow',
+    limit: 2,
+    calls: Array.from({ length: users }, (_, user) => [user, 0]),
+  })
+  const shared = { value: 'all', match: { regex: '.*[0-9]' }, shareThreshold: true }
+  const { now, proposed } = await replayAll(decided, 3, shared)
+  assert.deepEqual(hitsOf(now), [{ rule: 'shop.user', allowed: users, refused: 0 }])
+  assert.deepEqual(hitsOf(proposed), [{ rule: 'shop.user_all', allowed: 3, refused: users - 3 }])
 })
 
 test('the replay of a sampled recording decides every recorded key as the limiter did', async () => {
