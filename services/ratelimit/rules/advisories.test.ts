@@ -52,6 +52,17 @@ describe('a value that reads like a range of addresses has the way to write it',
     )
 })
 
+test('the advice for a resource is match', () => {
+  assert.equal(
+    describeUnlikelyValue('remote_address', '10.0.0.0/8', 'camel'),
+    '"10.0.0.0/8" matches only this text, not the addresses of the range; write match: {cidr: ["10.0.0.0/8"]}',
+  )
+  assert.match(
+    `${describeUnlikelyValue('path', '/a/.*', 'camel')}`,
+    /; match\.regex compares with a regular expression$/,
+  )
+})
+
 test('a scheme of Authorization in another case than clients send has the usual one', () => {
   for (const [value, usual] of [
     ['bearer *', 'Bearer *'],

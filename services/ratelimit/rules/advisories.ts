@@ -1,4 +1,4 @@
-import type { RateLimitRule } from './model.ts'
+import type { FieldSpelling, RateLimitRule } from './model.ts'
 import { maxFindingsOfKind } from './problems.ts'
 
 /** Longer values are not examined: a person writes neither a range nor an expression of such a length. */
@@ -9,9 +9,15 @@ const maxCharacters = 256
  * for any other value. Requests are compared with the value as text, case-sensitively, and only `*` is
  * special.
  */
-export function describeUnlikelyValue(key: string, value: string): string | undefined {
+export function describeUnlikelyValue(
+  key: string,
+  value: string,
+  spelling: FieldSpelling = 'snake',
+): string | undefined {
   if (value.length > maxCharacters) return undefined
-  return describeRange(key, value) ?? describePattern(value) ?? describeScheme(value)
+  // Only resources have `match`, not the files of envoyproxy/ratelimit.
+  const hasMatch = spelling === 'camel'
+  return describeRange(key, value, hasMatch) ?? describePattern(value, hasMatch) ?? describeScheme(value)
 }
 
 const ipv4Range = /^((?:\d{1,3}\.){3}\d{1,3})\/(\d|[12]\d|3[0-2])$/
@@ -21,9 +27,12 @@ const ipv6Range = /^(?=[^/]*::|(?:[^:/]*:){7})[\da-f:]+(?:\.\d+){0,3}\/(?:\d{1,2
  * Returns the warning for a range of addresses. A key that contains `masked` gets none: Envoy's action
  * masked_remote_address sends ranges as values, so the text of a range can match.
  */
-function describeRange(key: string, value: string): string | undefined {
+function describeRange(key: string, value: string, hasMatch: boolean): string | undefined {
   const [, address, length] = ipv4Range.exec(value) ?? []
   if ((address === undefined && !ipv6Range.test(value)) || /masked/i.test(key)) return undefined
+  if (hasMatch) {
+    return `${quote(value)} matches only this text, not the addresses of the range; write match: {cidr: [${quote(value)}]}`
+  }
   const octets = Number(length) / 8
   const isWhole = address !== undefined && Number.isInteger(octets) && octets >= 1 && octets <= 3
   const wildcard = isWhole
@@ -49,11 +58,12 @@ const signsOfPattern = [
   /(?:^|\/)\.[*+](?:$|[/$?])/, // /api/.*
 ]
 
-function describePattern(value: string): string | undefined {
+function describePattern(value: string, hasMatch: boolean): string | undefined {
   if (!signsOfPattern.some(sign => sign.test(value))) return undefined
   const written = toWildcard(value)
   const advice = written === undefined ? '' : `; write ${quote(written)}, in which each * matches any text`
-  return `${quote(value)} is compared as text, not as a regular expression${advice}`
+  const regex = hasMatch ? '; match.regex compares with a regular expression' : ''
+  return `${quote(value)} is compared as text, not as a regular expression${advice}${regex}`
 }
 
 /**

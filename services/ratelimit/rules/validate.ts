@@ -51,7 +51,8 @@ export function validateDomains(
     }
   }
   for (const [domain, parts] of domains) {
-    for (const siblings of parts) checkSiblings({ findings, names, regexes: 0 }, siblings, `${domain}.`, 1)
+    for (const siblings of parts)
+      checkSiblings({ findings, names, spelling: options.spelling, regexes: 0 }, siblings, `${domain}.`, 1)
   }
   return { problems: findings.problems, warnings: findings.warnings }
 }
@@ -64,6 +65,7 @@ const fieldNames = {
 interface Context {
   readonly findings: Findings
   readonly names: (typeof fieldNames)[FieldSpelling]
+  readonly spelling: FieldSpelling
   /** The number of regular expressions in the domain so far. */
   regexes: number
 }
@@ -116,7 +118,7 @@ function checkSiblings(
 }
 
 function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): void {
-  const { findings, names } = context
+  const { findings, names, spelling } = context
   const { source, path, descriptor } = sibling
   const { match, groupBy, rateLimit, limits, shareThreshold } = descriptor
   if (match !== undefined || groupBy !== undefined) {
@@ -127,7 +129,8 @@ function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): 
       findings.problem(source, joinPath(path, 'match.regex'), message, `at most ${maxRegexesOfDomain}`)
     }
   }
-  const unlikely = match === undefined ? describeUnlikelyValue(descriptor.key, descriptor.value) : undefined
+  const unlikely =
+    match === undefined ? describeUnlikelyValue(descriptor.key, descriptor.value, spelling) : undefined
   if (unlikely !== undefined) findings.warn(source, joinPath(path, 'value'), unlikely)
   if (rateLimit !== undefined) {
     checkRateLimit(context, source, joinPath(path, names.rateLimit), rateLimit)
