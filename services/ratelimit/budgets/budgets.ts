@@ -15,7 +15,6 @@ import {
 import type { DescriptorRequest } from '../limiter/decision.ts'
 import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
 import type { RuleSet } from '../rules/compile.ts'
-import { isConcurrency } from '../rules/fields.ts'
 import type { DescriptorEntry } from '../rules/match.ts'
 import { windowStart } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
@@ -92,12 +91,6 @@ export class Budgets {
       throw new GrpcError(
         'FAILED_PRECONDITION',
         'descriptor: its limit is per second, in a Redis of its own that has no reservations; reserve in a longer window',
-      )
-    }
-    if (counters.some(({ limit }) => isConcurrency(limit))) {
-      throw new GrpcError(
-        'FAILED_PRECONDITION',
-        'descriptor: its limit has the algorithm Concurrency, whose holds end by hits that are given back (is_negative_hits)',
       )
     }
     const ledger = this.#toLedger(counters, this.#options.shadowMode)

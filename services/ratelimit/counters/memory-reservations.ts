@@ -58,7 +58,9 @@ export class MemoryReservations implements Reservations {
     if (this.#size >= this.#options.maxReservations) {
       throw new TooManyReservationsError('there are too many reservations')
     }
-    const outcomes = this.#options.admit(toReservingChecks(checks, amount))
+    const lastsMs = limitTtl(checks, ttlMs)
+    const reserving = toReservingChecks(checks, amount).map(check => withHold(check, entry, lastsMs))
+    const outcomes = this.#options.admit(reserving)
     const isRejected = outcomes.some(({ admitted }, index) => !(admitted || checks[index]?.shadow))
     if (isRejected) {
       const limits = outcomes.map((outcome, index) => withRoom(outcome, amount, ledger.open, index))
@@ -72,8 +74,8 @@ export class MemoryReservations implements Reservations {
       actual: 0,
       counted: outcomes.map(({ admitted }) => (admitted ? amount : 0)),
       reservedAtMs: nowMs,
-      expiresAtMs: nowMs + ttlMs,
-      dueMs: this.#options.clock.monotonicMs() + ttlMs,
+      expiresAtMs: nowMs + lastsMs,
+      dueMs: this.#options.clock.monotonicMs() + lastsMs,
     }
     this.#size += 1
     ledger.entries.set(entry, made)
@@ -90,7 +92,8 @@ export class MemoryReservations implements Reservations {
     const { clock } = this.#options
     let changed = known
     if (change.do === 'extend' && known.state === 'open') {
-      const { ttlMs } = change
+      const ttlMs = limitTtl(ledger.checks, change.ttlMs)
+      this.#extendHolds(ledger, known, ttlMs)
       changed = { ...known, expiresAtMs: clock.nowMs() + ttlMs, dueMs: clock.monotonicMs() + ttlMs }
       remove(ledger.open, known)
       ledger.entries.set(entry, changed)
@@ -148,14 +151,26 @@ export class MemoryReservations implements Reservations {
     return ledger
   }
 
-  /** Counts the hits instead of those of the reservation. */
-  #count(ledger: OpenLedger, { counted, reservedAtMs }: Entry, hits: number): void {
+  #extendHolds({ checks }: OpenLedger, { name, counted }: Entry, ttlMs: number): void {
+    for (const [index, check] of checks.entries()) {
+      const hits = counted[index] ?? 0
+      if (check.algorithm !== 'Concurrency' || hits === 0) continue
+      const held = withHold(check, name, ttlMs)
+      this.#options.admit([{ ...held, hits: -hits }])
+      // It is not a new hold, so it has no limit.
+      this.#options.admit([{ ...held, limit: Number.MAX_SAFE_INTEGER, hits }])
+    }
+  }
+
+  /** Counts the hits instead of those of the reservation. Nothing that was used stays held. */
+  #count(ledger: OpenLedger, { name, counted, reservedAtMs }: Entry, hits: number): void {
     const { admit, clock } = this.#options
     for (const [index, check] of ledger.checks.entries()) {
-      const more = hits - (counted[index] ?? 0)
+      const used = check.algorithm === 'Concurrency' ? 0 : hits
+      const more = used - (counted[index] ?? 0)
       if (more === 0 || (more < 0 && !isSameWindow(check, reservedAtMs, clock.nowMs()))) continue
       // What was used counts even beyond the limit.
-      admit([{ ...check, hits: more, countRejected: true }])
+      admit([{ ...withHold(check, name, 0), hits: more, countRejected: true }])
       if (more < 0) ledger.decreased.push(check.key)
     }
   }
@@ -183,6 +198,20 @@ export class MemoryReservations implements Reservations {
     const limits = checks.flatMap(check => this.#options.admit([{ ...check, hits: 0 }]))
     return { reservation: entry, limits, decreased: decreased.splice(0) }
   }
+}
+
+/** Names the hold of a reservation, if the limit has holds. */
+function withHold(check: LimitCheck, name: string, ttlMs: number): LimitCheck {
+  if (check.algorithm !== 'Concurrency') return check
+  return { ...check, hold: { name, ticks: Math.ceil((ttlMs / 1000) * check.ticksPerSecond) } }
+}
+
+/** Returns the time to live, which is at most the lease of a limit that has holds. */
+function limitTtl(checks: readonly LimitCheck[], ttlMs: number): number {
+  const leases = checks
+    .filter(({ algorithm }) => algorithm === 'Concurrency')
+    .map(({ windowTicks, ticksPerSecond }) => (windowTicks / ticksPerSecond) * 1000)
+  return Math.min(ttlMs, ...leases)
 }
 
 /** Adds when the limit has room for the amount because reservations expire, if they suffice. */

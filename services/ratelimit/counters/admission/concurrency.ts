@@ -1,12 +1,14 @@
 import type { LimitCheck, LimitState } from './limit-check.ts'
 
-type HoldLimit = Pick<LimitCheck, 'limit' | 'windowTicks'>
+type HoldLimit = Pick<LimitCheck, 'limit' | 'windowTicks' | 'hold'>
 
 /** The hits of an admitted call that was not released yet. */
 interface Hold {
   /** The tick at which the hold ends by itself. */
   until: number
   hits: number
+  /** Undefined for a hold that only ends by itself or as the first one. */
+  readonly name?: string | undefined
 }
 
 /** The stored state. It changes in place, because a copy of all holds for each call would be expensive. */
@@ -60,7 +62,8 @@ export class Concurrency implements LimitState {
     if (hits <= 0) return
     this.#settle()
     const { holds } = this.#state
-    const hold = { until: this.#now + this.#limit.windowTicks, hits }
+    const { hold: named, windowTicks } = this.#limit
+    const hold = { until: this.#now + (named?.ticks ?? windowTicks), hits, name: named?.name }
     // The lease may have been longer before, so the new hold is not always the last one.
     holds.splice(holds.findLastIndex(({ until }) => until <= hold.until) + 1, 0, hold)
     this.#taken.push(hold)
@@ -79,6 +82,11 @@ export class Concurrency implements LimitState {
     if (this.#held === 0) return
     this.#settle()
     const { holds } = this.#state
+    const { hold: named } = this.#limit
+    if (named !== undefined) {
+      this.#end(holds.findIndex(({ name }) => name === named.name))
+      return
+    }
     let left = hits
     for (let first = holds[0]; first !== undefined && left > 0; first = holds[0]) {
       const ended = Math.min(left, first.hits)
@@ -87,6 +95,12 @@ export class Concurrency implements LimitState {
       this.#held -= ended
       if (first.hits === 0) holds.shift()
     }
+  }
+
+  /** @param index -1 for a hold that has ended already */
+  #end(index: number): void {
+    const [hold] = index === -1 ? [] : this.#state.holds.splice(index, 1)
+    this.#held -= hold?.hits ?? 0
   }
 
   /** Returns 0: a rejected call holds nothing. */

@@ -20,6 +20,11 @@ export interface LimitCheck {
    */
   readonly grants?: boolean
   /**
+   * The hold of `Concurrency` that these hits take, for so many ticks, or give back. By default they take a
+   * hold of their own, and give back what would end first.
+   */
+  readonly hold?: { readonly name: string; readonly ticks: number }
+  /**
    * The hits that one window admits; with `TokenBucket`, the hits that are refilled in a window; with
    * `Concurrency`, the hits that are held at the same time.
    */

@@ -80,12 +80,14 @@ local function settle_holds(s, l)
   s.pending = {}
 end
 
-local function add_hold(s, l, hits)
-  local member = string.format('%.0f:%.0f', s.next, hits)
+-- Takes a hold under a name until then, or under the next number for the lease.
+local function add_hold(s, l, hits, name, ends)
+  local member = string.format('%s:%.0f', name or string.format('%.0f', s.next), hits)
+  ends = ends or l.now + l.window
   s.next = s.next + 1
-  s.held, s.last, s.changed = s.held + hits, max(s.last, l.now + l.window), true
+  s.held, s.last, s.changed = s.held + hits, max(s.last, ends), true
   s.taken[#s.taken + 1] = { member = member, hits = hits }
-  s.pending[#s.pending + 1] = l.now + l.window
+  s.pending[#s.pending + 1] = ends
   s.pending[#s.pending + 1] = member
 end
 
@@ -97,6 +99,18 @@ local function undo_hold(s)
     return
   end
   s.held = s.held - hold.hits
+end
+
+-- Ends a hold, or moves its end. It may have ended already.
+local function change_hold(s, l, hits, name, ends)
+  settle_holds(s, l)
+  local member = string.format('%s:%.0f', name, hits)
+  if not ends then
+    if call('ZREM', s.key, member) == 1 then s.held = s.held - hits end
+  elseif call('ZSCORE', s.key, member) then
+    call('ZADD', s.key, ends, member)
+    s.last = max(s.last, ends)
+  end
 end
 
 local function release_holds(s, l, hits)

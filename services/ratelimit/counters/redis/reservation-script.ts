@@ -95,11 +95,21 @@ local function same_window(l, micros)
   return ticks - ticks % l.window == l.now - l.now % l.window
 end
 
+-- What is held is at most held for the lease.
+for _, l in ipairs(limits) do
+  if l.algorithm == CONCURRENCY then ttl = min(ttl, l.window * (1000000 / l.rate)) end
+end
+local function end_of_hold(l) return floor((now + ttl) / (1000000 / l.rate)) end
+
+-- Counts hits instead of those of the reservation. Nothing that was used stays held.
 local function count_instead(r, hits)
   for i, s in ipairs(states) do
     local l = limits[i]
     local more = hits - (r.counted[i] or 0)
-    if more > 0 then add(s, l, min(more, room(s, l)))
+    if l.algorithm == CONCURRENCY then
+      if r.counted[i] > 0 then change_hold(s, l, r.counted[i], r.entry) end
+      s.less = true
+    elseif more > 0 then add(s, l, min(more, room(s, l)))
     elseif more < 0 and same_window(l, r.made) then
       give_back(s, l, -more)
       s.less = true
@@ -151,7 +161,8 @@ local function reserve()
     r = { entry = name, state = 'o', amount = number, actual = 0, expires = now + ttl, made = now, counted = {} }
     for i, s in ipairs(states) do
       r.counted[i] = admitted[i] and number or 0
-      add(s, limits[i], r.counted[i])
+      if limits[i].algorithm ~= CONCURRENCY then add(s, limits[i], r.counted[i])
+      elseif admitted[i] then add_hold(s, limits[i], number, name, end_of_hold(limits[i])) end
     end
     store(r)
     call('ZADD', opened, whole(r.expires), name)
@@ -172,6 +183,12 @@ end
 if what == 'reserve' then
   if not r then reserve() end
 elseif r and what == 'extend' and r.state == 'o' then
+  for i, s in ipairs(states) do
+    local l = limits[i]
+    if l.algorithm == CONCURRENCY and r.counted[i] > 0 then
+      change_hold(s, l, r.counted[i], name, end_of_hold(l))
+    end
+  end
   r.expires = now + ttl
   store(r)
   call('ZADD', opened, whole(r.expires), name)

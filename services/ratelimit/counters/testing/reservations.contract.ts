@@ -89,6 +89,15 @@ async function operations({ counters, peer = counters }: OpenedReservations) {
   }
 }
 
+const holds = (over: Partial<LimitCheck> = {}) =>
+  window({
+    key: '{t}holds',
+    algorithm: 'Concurrency',
+    windowTicks: 60_000_000,
+    ticksPerSecond: 1_000_000,
+    ...over,
+  })
+
 const each: Readonly<Record<string, () => LimitCheck>> = { window, bucket, sliding }
 
 const tests: Readonly<Record<string, (operations: Operations, t: TestContext) => Promise<void>>> = {
@@ -129,6 +138,24 @@ const tests: Readonly<Record<string, (operations: Operations, t: TestContext) =>
       await waitFor(`${name} to return`, expired)
       assert.equal(await by.look(of, 'a'), 'expired 10 0: 0', name)
     }
+  },
+
+  async 'a hold is taken, extended and ended by its reservation, whatever else is held'(by) {
+    const of = by.ledger(holds())
+    await by.count(holds(), 2)
+    assert.equal(await by.reserve(of, 'a', 5, 2 * minute), 'open 5 0: 3')
+    const { reservation } = await by.mine.change(of.key, 'a', { do: 'look' })
+    assert.ok((reservation?.expiresAtMs ?? 0) <= Date.now() + minute, 'it lasts at most as long as the lease')
+    assert.equal(await by.reserve(of, 'b', 4), 'none: 3')
+    assert.equal(await by.reserve(of, 'c', 1), 'open 1 0: 2')
+    assert.equal(await by.extend(of, 'a', 2 * minute), 'open 5 0: 2')
+    assert.equal(await by.commit(of, 'a', 9), 'committed 5 9: 7')
+    assert.equal(await by.commit(of, 'a', 9), 'committed 5 9: 7')
+    assert.equal(await by.release(of, 'c'), 'released 1 0: 8')
+    await by.reserve(of, 'd', 8, 30)
+    await waitFor('the hold to end', async () => (await by.count(holds(), 0)) === 'true 8')
+    assert.equal(await by.look(of, 'd'), 'expired 8 0: 8')
+    assert.equal(await by.count(holds(), -2), 'true 10')
   },
 
   async 'an amount that nobody asks for any more returns too'(by) {
