@@ -20,7 +20,7 @@ export interface CheckedFolder {
   readonly warnings: readonly ConfigProblem[]
 }
 
-/** As the service does with RUNTIME_WATCH_ROOT=false. */
+/** Checks a folder as the service reads it with RUNTIME_WATCH_ROOT=false. */
 export function checkConfigFolder(folder: string, mergeDomainConfigs: boolean): CheckedFolder {
   const found = findFiles(folder, { keyPrefix: `${folder}/`, keySeparator: '/', ignoreDotFiles: false })
   const read = readFiles(found)

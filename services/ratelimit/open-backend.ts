@@ -26,7 +26,7 @@ export function openBackend(settings: Settings, stats: BackendStats, log: Log): 
     : open('redis')
 }
 
-/** The prefix of the names of the settings: of the main Redis, or of the one for limits per second. */
+/** The beginning of the settings' names: of the main Redis, or of the Redis for limits per second. */
 type RedisPrefix = 'redis' | 'redisPerSecond'
 
 function openRedis(prefix: RedisPrefix, settings: Settings, stats: BackendStats, log: Log): RedisCounters {

@@ -43,7 +43,7 @@ import type { WorkerLink } from './workers/worker-link.ts'
 /** The service's name in grpc.health.v1, as in envoyproxy/ratelimit. */
 const healthName = 'ratelimit'
 
-/** A backend that takes longer to answer for the first time is logged. */
+/** The log says so when the backend takes longer to answer for the first time. */
 const backendWarningMs = 1000
 
 /** How often reservations that have expired are ended. */
@@ -94,7 +94,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     }))
   const { feed, connection } = await openFeed(settings, configuration, stats, log)
   feed.start()
-  // Not among the statistics, because envoyproxy/ratelimit has none for calls of `/json`.
+  // A histogram outside the statistics, because envoyproxy/ratelimit has none for calls of `/json`.
   const jsonTimes = new Histogram()
   const reportParts = { limiter, slot, counters, configuration, stats, jsonTimes, backendProblem, log }
   const reports = await startReports(settings, connection, reportParts)
@@ -182,7 +182,7 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
   return { counters, configuration, backendHealth, slot, limiter, budgets, health }
 }
 
-/** Only with a feed. The generated messages are imported only if they are needed. */
+/** Starts the reports if there is a feed. The generated messages are imported only then. */
 async function startReports(
   settings: Settings,
   connection: FeedConnection | undefined,

@@ -27,7 +27,10 @@ export function startJsonAnswer(decision: Span): Span {
 
 export type StartCounting = (decision: Span, batch: readonly Hit[]) => Span
 
-/** For each backend; the attributes are numbers of hits. Counting in the memory of this process has no span. */
+/**
+ * A span of counting for each backend; the attributes are numbers of hits. Counting in the memory of this
+ * process has no span.
+ */
 export const countingSpans = {
   redis(decision, batch) {
     let perSecond = 0

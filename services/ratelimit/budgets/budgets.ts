@@ -23,7 +23,7 @@ export interface ReserveRequest {
   readonly domain: string
   readonly descriptor: DescriptorRequest | undefined
   readonly amount: number
-  /** Undefined if it was not sent. */
+  /** Undefined if the request has none. */
   readonly ttlMs: number | undefined
   readonly requestId: string
 }
@@ -47,7 +47,7 @@ interface BudgetsOptions {
   readonly hasPerSecondBackend: boolean
   /** Whether no limit rejects anything. */
   readonly shadowMode: boolean
-  /** Called with the keys of counters that count less than before. */
+  /** Called with the keys of counters that have become lower. */
   readonly onDecrease: (keys: readonly string[]) => void
 }
 
@@ -60,7 +60,7 @@ const maxIdLength = 64
 
 const sweepsWhileIdle = 20
 
-/** A request_id is also looked up in the windows of this time ago, for a repetition in a new window. */
+/** A request_id is also looked up in the windows of this time ago: it may be a repetition in a new window. */
 const lookBackSeconds = 60
 
 /**
@@ -137,8 +137,8 @@ export class Budgets {
   }
 
   /**
-   * Ends reservations that have expired, also those of processes that are gone, for callers of other services. To be
-   * called about twice a second. As long as nobody reserves anything, only each 20th call asks the backend.
+   * Ends reservations that have expired, also those of processes that have stopped. To be called about twice
+   * a second. While nobody reserves anything, only each 20th call asks the backend.
    */
   async sweep(): Promise<void> {
     const { reservations, cacheKeyPrefix } = this.#options
@@ -175,7 +175,7 @@ export class Budgets {
     return locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })?.counters ?? []
   }
 
-  /** Finds the reservation of a request that is repeated soon after its window ended. */
+  /** Finds the reservation that a request made before its window ended. */
   async #findEarlier(
     domain: string,
     entries: readonly DescriptorEntry[],
@@ -238,7 +238,7 @@ export class Budgets {
   }
 }
 
-/** Returns `tag.hash.entry`, with the tag and the hash from the ledger's key. */
+/** Returns `tag.hash.entry`. The tag and the hash come from the ledger's key. */
 function toId({ key }: Ledger, entry: string): string {
   const [, tag, hash] = /\{(\w+)\}:reservations:(.*)$/.exec(key) ?? []
   return `${tag}.${hash}.${entry}`
@@ -324,7 +324,9 @@ function toRejection(
   }
 }
 
-/** Returns when the limit itself has room for a rejected amount; infinity if it is too small for it. */
+/**
+ * Returns when the limit has room for a rejected amount; infinity if the limit is smaller than the amount.
+ */
 function findResetMs(
   { waitSeconds }: ReservationLimit,
   { algorithm, burst }: LimitCheck,

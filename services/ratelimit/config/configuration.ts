@@ -38,7 +38,7 @@ export interface ConfigurationOptions {
   readonly spelling: FieldSpelling
   /**
    * Resolves with the reason why this process cannot enforce the features, or the empty string. Called once
-   * for each set of features in a load; features are not checked if left out.
+   * for each set of features in a load; without this function, features are not checked.
    */
   readonly findObstacle?: (features: readonly Feature[]) => Promise<string>
   /** Changes of more bytes than this are read in a thread. Defaults to `maxInlineBytes`. */

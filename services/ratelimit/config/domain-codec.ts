@@ -179,7 +179,7 @@ const wireFieldsOf = oncePerObject((table: FieldTable): readonly WireField[] =>
 )
 
 /**
- * Returns the number of the first word of a choice: 0 if the word is the default, otherwise 1, because 0 then
+ * Returns the number of the first word of a choice: 0 if the word is the default. Otherwise 1, because 0
  * means that the field is left out.
  */
 const findFirstNumber = (field: RuleField) => ('default' in field ? 0 : 1)
@@ -256,7 +256,10 @@ function sortValue(value: Json): MutableJson {
 /** The first field number of Tollway's own fields in the messages of envoyproxy/ratelimit. */
 const firstOwnField = 1000
 
-/** Throws for an unknown field from this number on: it may change the limit, so it must not be ignored. */
+/**
+ * Throws if a message has an unknown field from this number on: the field may change the limit, so it must
+ * not be ignored.
+ */
 function rejectUnknown({ $typeName, $unknown = [] }: Message, firstNumber = firstOwnField): void {
   const field = $unknown.find(({ no }) => no >= firstNumber)
   if (field === undefined) return

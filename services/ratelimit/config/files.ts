@@ -49,8 +49,8 @@ export function createFileFeed(options: FileFeedOptions): ConfigFeed {
   const find = () => findFiles(folder, { keyPrefix: prefix, ignoreDotFiles })
 
   /**
-   * Starts a load, unless one runs, if the files (with `watchRoot`, the links) differ from those of the last
-   * one.
+   * Starts a load, unless one runs, if the files have changed since the last load (with `watchRoot`: the
+   * links).
    */
   function check(): void {
     const state = watchRoot ? stateOfLinks(root, folder) : stateOfFiles(find())

@@ -4,7 +4,7 @@ import type { ConfigProblem } from '../rules/model.ts'
 
 export interface FoundFile {
   readonly path: string
-  /** The path below the folder, usually with dots for slashes. Problems name the file by it. */
+  /** The path below the folder, usually with dots for slashes: the file's name in problems. */
   readonly key: string
   readonly bytes: number
   /** Changes whenever the content may have changed. */

@@ -8,8 +8,8 @@ import type { Reservations } from './reservations.ts'
  */
 export interface Counters {
   /**
-   * Adds each hit to its counter and returns the counters' values right after, in the order of the batch. Hits
-   * that are given back are taken from the counter also in a batch that is over a limit.
+   * Adds each hit to its counter and returns the counters' values right after, in the order of the batch.
+   * Hits that are given back leave the counter even if the batch is over a limit.
    *
    * Each addition is atomic among all processes that share the backend. A key that occurs twice in a batch is
    * counted twice, in order. Adding 0 only reads: it neither creates a counter nor prolongs one. No hit is
@@ -55,7 +55,7 @@ export interface Counters {
 
 /** Sends texts to all processes that have opened the channel, including this one. */
 export interface Channel {
-  /** Each text arrives at most once. It is lost where the channel is interrupted. */
+  /** Called when the channel is open, at first and after each interruption: earlier messages may be lost. */
   publish(messages: readonly string[]): void
 }
 
@@ -76,8 +76,8 @@ export interface Hit {
    */
   readonly hits: number
   /**
-   * Whether negative hits may make the counter negative, which grants hits beyond the limit. Only an
-   * operator's change of a counter does; a counter in memcached does not fall below 0 even then.
+   * Whether negative hits may make the counter negative, which grants hits beyond the limit. True only when
+   * an operator changes a counter. A counter in memcached does not fall below 0 even then.
    */
   readonly grants?: boolean
   /**

@@ -5,8 +5,8 @@ export interface Expiring {
 }
 
 /**
- * A new key removes up to this many expired values: above one, or a flood of new keys would outrun the
- * removal.
+ * A new key removes up to this many expired values: more than one, because a flood of new keys would
+ * otherwise outrun the removal.
  */
 const sweptPerNewKey = 8
 

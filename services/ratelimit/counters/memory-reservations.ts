@@ -37,7 +37,7 @@ interface OpenLedger {
   readonly entries: Map<string, Entry>
   readonly open: Entry[]
   readonly ended: Entry[]
-  /** The keys of limits that count less since the last answer. */
+  /** The keys of limits whose counts have fallen since the last answer. */
   readonly decreased: string[]
 }
 
@@ -231,8 +231,9 @@ function withRoom(
 }
 
 /**
- * Returns whether the limit can give back what was counted then. A fixed window is part of the key, and the
- * debt of a token bucket has no time; only a sliding window forgets in which window hits were counted.
+ * Returns whether the limit can give back what was counted at `thenMs`. A fixed window is part of the key,
+ * and the debt of a token bucket has no time. Only a sliding window forgets in which window hits were
+ * counted.
  */
 function isSameWindow({ algorithm, windowTicks, ticksPerSecond }: LimitCheck, thenMs: number, nowMs: number) {
   const windowMs = (windowTicks / ticksPerSecond) * 1000

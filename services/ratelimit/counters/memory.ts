@@ -67,7 +67,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const admit = createMemoryAdmission({
     clock,
     maxKeys,
-    // The admission never takes more than there is, unless it grants hits.
+    // A check never gives back more than was counted, unless it grants hits.
     count: (check, hits) => addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000),
   })
 

@@ -2,12 +2,12 @@ import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
 
 /**
- * Amounts that are counted in the limits of a descriptor before it is known what is used, and that the limits
- * get back unless they are committed in time. `testing/reservations.contract.ts` tests both implementations.
+ * Counts amounts in the limits of a descriptor before it is known how much is used. The limits get an amount
+ * back unless it is committed in time. `testing/reservations.contract.ts` tests both implementations.
  *
- * Each method is one atomic step among all processes that share the counters, and can be repeated without a
- * second effect as long as the reservation is remembered: until `endedMemoryMs` after its end. Before a method
- * does its work, it ends the reservations of the ledger that have expired. A method rejects with a
+ * Each method is one atomic step among all processes that share the counters. It can be repeated without a
+ * second effect as long as the reservation is remembered: until `endedMemoryMs` after its end. Before a
+ * method does its work, it ends the reservations of the ledger that have expired. A method rejects with a
  * `CountersError` if the counters fail or do not answer in time; it may have had its effect then.
  */
 export interface Reservations {
@@ -33,8 +33,8 @@ export interface Reservations {
   /** Returns what is reserved in the ledger. */
   read(ledgerKey: string): OpenReservations | Promise<OpenReservations>
   /**
-   * Ends the reservations that have expired, also those of processes that are gone. Without it, the reservations of a
-   * ledger end at its next call.
+   * Ends the reservations that have expired, also those of processes that have stopped. Without a sweep, the
+   * reservations of a ledger end at its next call.
    *
    * @param keyPrefix the prefix of the keys of all ledgers
    * @returns the keys of limits that count less than before
@@ -65,7 +65,10 @@ export interface Reservation {
   readonly amount: number
   /** What a committed reservation counts; 0 in any other state. */
   readonly actual: number
-  /** The Unix time at which the reservation expires or has expired, or would have, in milliseconds. */
+  /**
+   * The Unix time in milliseconds at which the reservation expires. One that ended earlier would have expired
+   * then.
+   */
   readonly expiresAtMs: number
 }
 

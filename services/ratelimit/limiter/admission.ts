@@ -10,14 +10,17 @@ import { decide, nearLimitThreshold } from './decide.ts'
 import { countHits, type DecisionRequest, type DescriptorDecision } from './decision.ts'
 import type { DescriptorMatch, Matches } from './match-request.ts'
 
-/** Limits that admit a call together: of one descriptor, or with `allOrNothing` of all. */
+/**
+ * Limits that admit a call together: the limits of one descriptor or, with `allOrNothing`, of all
+ * descriptors.
+ */
 interface Admission {
   readonly checks: readonly LimitCheck[]
   readonly limits: readonly Limit<LimitStats>[]
   readonly descriptorIndexes: readonly number[]
 }
 
-/** What the counters are asked for a call: to add hits, and to decide about admissions. */
+/** What a call asks of the counters: to add hits, and to decide about admissions. */
 export interface CallChecks {
   /**
    * One for each match without an admission (see `needsAdmission`), in the order of the descriptors. Its
@@ -203,8 +206,8 @@ function delaysNext(
 }
 
 /**
- * Updates the statistics of one limit, except for hits that are given back. If the limit admits a call that another limit rejects, its statistics
- * include the hits, even if its counter does not.
+ * Updates the statistics of one limit, except for hits that are given back. If the limit admits a call that
+ * another limit rejects, its statistics include the hits, even if its counter does not.
  */
 function record(
   { stats, shadowMode }: Limit<LimitStats>,

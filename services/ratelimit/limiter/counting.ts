@@ -43,7 +43,7 @@ export interface CountingOptions {
   /** Called once for each call whose hits the backend counted asynchronously. */
   readonly onSuccess: () => void
   readonly onFailure: (error: Error) => void
-  /** Called with the keys of counters to which hits were given back, if there is a cache. */
+  /** Called, if there is a cache, with the keys of counters to which a call has given hits back. */
   readonly onGivenBack?: (keys: readonly string[]) => void
 }
 
@@ -127,7 +127,8 @@ function createOperation<Item extends Keyed, Value>(
   }
 
   /**
-   * Drops the keys from the cache to whose counters a call gives hits back; returns whether there are any.
+   * If a call gives hits back to counters, drops their keys from the cache. Returns whether there are such
+   * keys.
    */
   function dropGivenBack(items: readonly Item[]): boolean {
     if (cache === undefined || !items.some(isGivenBack)) return false
@@ -160,7 +161,7 @@ function createOperation<Item extends Keyed, Value>(
         // A malformed key comes from the call and is no failure of the backend, so the failure mode does not
         // apply.
         if (error instanceof MalformedKeyError) throw error
-        // The backend may have counted the call.
+        // The backend may have counted the call although it failed.
         dropGivenBack(items)
         return withoutBackend(error, items)
       },
@@ -176,8 +177,8 @@ function createOperation<Item extends Keyed, Value>(
 }
 
 /**
- * Caches keys that are over their limit. Each is cached at least until its window ends; longer does no harm,
- * because the next window has another key.
+ * Caches keys that are over their limit. Each is cached at least until its window ends. To cache it longer
+ * does no harm, because the next window has another key.
  */
 function cacheCounts(
   cache: OverLimitCache,
@@ -234,7 +235,7 @@ function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: nu
   return hits <= 0 || shadow || countRejected ? undefined : `${key} ${limit} ${burst} ${hits} ${deletions}`
 }
 
-/** The part of the limit that this process may admit: rounded down, at least 1, and 0 for a limit of 0. */
+/** The part of the limit that this process may admit: rounded down, but at least 1, or 0 for a limit of 0. */
 function takeShare(check: LimitCheck, share: number): LimitCheck {
   const part = (number: number) => (number === 0 ? 0 : Math.max(1, Math.floor(number * share)))
   return { ...check, limit: part(check.limit), burst: part(check.burst) }

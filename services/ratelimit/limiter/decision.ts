@@ -4,7 +4,9 @@ import type { DescriptorEntry, Match } from '../rules/match.ts'
 import type { Unit } from '../rules/units.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
 
-/** The descriptors and entries of a request together; a megabyte could contain half a million. */
+/**
+ * The most descriptors and entries of a request, counted together. A megabyte could contain half a million.
+ */
 export const maxParts = 10_000
 
 export interface DecisionRequest {
@@ -13,8 +15,8 @@ export interface DecisionRequest {
   /** The hits of every descriptor that has no `hitsAddend` of its own; 0 counts as 1. */
   readonly hitsAddend: number
   /**
-   * What the caller wants instead of a decision about its hits: `check`, whether one more hit would be admitted, without
-   * counting any; or `report`, that its hits count, also beyond the limits, and are never rejected.
+   * What the caller wants instead of a decision about its hits. `check`: whether one more hit would be
+   * admitted, without counting any. `report`: to count its hits, also beyond the limits, without a rejection.
    */
   readonly purpose?: 'check' | 'report'
 }
@@ -25,7 +27,9 @@ export interface DescriptorRequest {
   readonly hitsAddend?: number | undefined
   /** Whether the hits are given back instead of counted. */
   readonly givesBack?: boolean | undefined
-  /** The caller's own limit, instead of a configured one; without a known unit, `unit` is undefined. */
+  /**
+   * The caller's own limit, which replaces a configured one. `unit` is undefined if the unit is not known.
+   */
   readonly limit?: { readonly requestsPerUnit: number; readonly unit: Unit | undefined } | undefined
 }
 

@@ -21,11 +21,14 @@ export interface LocatedCounter {
   readonly check: LimitCheck
   /** Whether the counter is in the separate backend for limits per second, if there is one. */
   readonly perSecond: boolean
-  /** Until the window ends; only for `FixedWindow`. */
+  /** The seconds until the window ends; only for `FixedWindow`. */
   readonly resetSeconds: number
 }
 
-/** Finds the counters of one descriptor now; undefined for an unknown domain. Changes no statistics. */
+/**
+ * Finds the counters that a descriptor has now. Returns undefined for an unknown domain. Changes no
+ * statistics.
+ */
 export function locateCounters(
   rules: RuleSet<LimitStats> | undefined,
   domain: string,

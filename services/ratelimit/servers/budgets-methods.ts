@@ -7,7 +7,7 @@ import type { StatCounter, Stats } from '../stats/stats.ts'
 import { readDescriptor } from './decode-decision-request.ts'
 import { ProtobufReader } from './wire-reader.ts'
 
-/** The fields of a request about a reservation; those that a method does not have are absent. */
+/** The fields of a request about a reservation. A field that a method does not have is absent. */
 interface ChangeRequest {
   readonly id: string
   readonly actual: number
@@ -104,7 +104,7 @@ function decodeReserve(bytes: Uint8Array): ReserveRequest {
   return request
 }
 
-/** @param second which field has the number 2 */
+/** @param second the name of the field with the number 2 */
 function decodeChange(bytes: Uint8Array, second: 'actual' | 'ttl' | undefined): ChangeRequest {
   const reader = new ProtobufReader(bytes)
   let id = ''

@@ -148,7 +148,10 @@ function readString(reader: JsonReader): string {
 
 const uint32Text = 'a whole number from 0 to 4294967295'
 
-/** From 0 to 2^32-1; 0 for null. A string may have a number as JavaScript writes it, without spaces. */
+/**
+ * Reads an integer from 0 to 2^32-1; returns 0 for null. A string may have a number as JavaScript writes it,
+ * without spaces.
+ */
 function readUint32(reader: JsonReader): number {
   if (reader.skipNull()) return 0
   const found = reader.numberOrString(uint32Text)
@@ -180,7 +183,7 @@ function wholeNumber(found: number | string): bigint | undefined {
 
 const unitText = 'SECOND, MINUTE, HOUR, DAY, MONTH or YEAR'
 
-/** By name or number; undefined for an unknown number, as in the binary message. */
+/** Reads a unit by name or number. An unknown number is undefined, as in the binary message. */
 function readUnit(reader: JsonReader): Unit | undefined {
   if (reader.skipNull()) return undefined
   const found = reader.numberOrString(unitText)

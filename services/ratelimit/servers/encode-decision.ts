@@ -70,12 +70,12 @@ function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit 
   return at + bytes.write(name, at)
 }
 
-/** 0 for the value 0, which proto3 leaves out. */
+/** Returns 0 for the value 0, which proto3 leaves out. */
 function uintSize(value: number): number {
   return value === 0 ? 0 : 1 + varintSize(value)
 }
 
-/** Includes the tag and the length. */
+/** Returns the size with the tag and the length. */
 function messageSize(length: number): number {
   return 1 + varintSize(length) + length
 }
@@ -96,12 +96,12 @@ function writeUint(bytes: Buffer, at: number, tag: number, value: number): numbe
 
 const writeHead = writeVarint
 
-/** Returns the index of the byte after them. */
+/** Returns the index after the written bytes. */
 function writeVarint(bytes: Buffer, start: number, tag: number, value: number): number {
   let at = start
   let rest = value
   bytes[at++] = tag
-  // Bit operations read 32 bits.
+  // Bit operations have only 32 bits.
   while (rest > 0xffffffff) {
     bytes[at++] = (rest % 0x80) | 0x80
     rest = Math.floor(rest / 0x80)

@@ -23,7 +23,7 @@ const requestLimits = {
   requestTimeout: 40_000,
   connectionsCheckingInterval: 1_000,
 }
-/** A connection without traffic is closed after this time: while a request runs, or between requests. */
+/** A connection without traffic for this time is closed, while a request runs and between requests. */
 const stalledTimeoutMs = 30_000
 const idleTimeoutMs = 75_000
 const maxConnections = 65_536
@@ -34,7 +34,7 @@ const maxConnections = 65_536
 const drainNoticeMs = 200
 
 interface HttpServerOptions {
-  /** Limits the memory of unfinished requests, perhaps of several servers; a request beyond gets 503. */
+  /** Limits the memory of unfinished requests; servers may share it. A request beyond the limit gets 503. */
   readonly memory?: MemoryBudget
   readonly limiter: Limiter
   readonly clock: Pick<Clock, 'monotonicMs'>

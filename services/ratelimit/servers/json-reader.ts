@@ -35,7 +35,7 @@ interface Spelling<Name extends string> {
   readonly name: Name
   readonly spelling: string
   readonly octets: Buffer
-  /** A bit of the name, for `JsonReader.#seen`. */
+  /** The bit that stands for the name in `JsonReader.#seen`. */
   readonly bit: number
 }
 
@@ -208,7 +208,7 @@ export class JsonReader {
     throw this.wrong('an unknown field', allowed)
   }
 
-  /** Returns whether there is another member. Skips the comma before it, or the closing bracket. */
+  /** Returns whether another member follows. Skips the comma before it, or the closing bracket. */
   #hasNext(closing: number): boolean {
     const code = this.#next()
     const isFresh = this.#isFresh

@@ -41,7 +41,7 @@ export function createProfilePages(clock: Clock): Readonly<Record<string, DebugP
       })
   }
 
-  /** @param fileName the name of the file for DevTools; that for pprof has the extension `.pb.gz` */
+  /** @param fileName the name of the file for DevTools; the file for pprof has the extension `.pb.gz` */
   function timed(fallbackSeconds: number, fileName: string, takeProfile: TakeProfile): DebugPage['show'] {
     return (query, response) => {
       const durationMs = readDuration(query, fallbackSeconds)

@@ -3,7 +3,7 @@ import { Session } from 'node:inspector/promises'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Profile, ProfileSample, StackFrame } from './encode-pprof.ts'
 
-/** One sample per millisecond costs about 1 % of the time. */
+/** At one sample per millisecond, sampling takes about 1 % of the time. */
 const cpuIntervalMicros = 1_000
 /** The average number of allocated bytes between two samples. */
 const heapIntervalBytes = 64 * 1024

@@ -35,7 +35,7 @@ export const overrideUnits: readonly (Unit | undefined)[] = [
   'year',
 ]
 
-/** The numbers of the same units, by name. */
+/** The numbers of `overrideUnits`, by name. */
 export const overrideUnitNumbers: ReadonlyMap<string, number> = new Map(
   overrideUnits.map((unit, number) => [unit?.toUpperCase() ?? 'UNKNOWN', number]),
 )

@@ -83,7 +83,7 @@ export class ProtobufReader {
     return words.find(this.#bytes, start, end) ?? words.keep(this.#text(start, end), end - start)
   }
 
-  /** Returns where the skipped string begins; it ends at the reader's new position. */
+  /** Skips a string and returns its start; its end is the new position. */
   #passString(): number {
     const end = this.messageEnd()
     const start = this.at
@@ -187,11 +187,11 @@ export class StringInterner {
     return word
   }
 
-  /** Keeps a short ASCII text that was decoded from `bytes` bytes. Returns an equal text. */
+  /** Keeps a short ASCII text that was decoded from `bytes` bytes, and returns an equal text. */
   keep(text: string, bytes: number): string {
     // Only ASCII texts have as many bytes in UTF-8 as units in UTF-16.
     if (bytes > maxWordLength || text.length < bytes) return text
-    // A copy, since this text may be a substring of a whole request.
+    // A copy, since the given text may be a substring of a whole request.
     const word = Buffer.from(text, 'latin1').toString('latin1')
     this.#words[hashWord(bytes, word.charCodeAt(0), word.charCodeAt(bytes - 1))] = word
     return word

@@ -10,7 +10,7 @@ import {
   text,
 } from '@tollway/chassis/settings.ts'
 
-/** For the interval of a repeated task: a shorter one could take all the time of the process. */
+/** For the interval of a repeated task, which at shorter intervals could take all the time of the process. */
 const atLeast10Ms = durationAtLeast(10)
 
 const booleanOrUnset: SettingKind<boolean | ''> = {

@@ -41,7 +41,7 @@ const zeros = (): LimitStats => ({
 export type LimitStatsTable = ReturnType<typeof createLimitStats>
 
 /**
- * How many names of one kind have statistics of their own. All further names share the statistics `overflow`.
+ * How many names of one kind have statistics of their own; all other names share the statistics `overflow`.
  * Lengths are in UTF-16 code units.
  */
 interface NameLimits {
@@ -83,8 +83,8 @@ export function createLimitStats(
       onOverflow('limits that are named after requests'),
     ),
     /**
-     * Returns a counter of values that are no addresses, which each of these limits has as `not_an_address`.
-     * One counter for all, so that counting does not take longer with more limits.
+     * Returns the counter of values that are not addresses, which each of these limits has as
+     * `not_an_address`. All have one counter, so that counting does not take longer with more limits.
      */
     attachNotAddress(names: readonly string[]): StatCounter {
       const counter: StatCounter = { value: 0 }

@@ -7,7 +7,7 @@ import { Histogram } from '@tollway/chassis/metrics/histogram.ts'
 export interface Stats {
   /** Created by the first call. */
   counter(name: string): StatCounter
-  /** Returns the counter with this name, which grows as the counter that it follows. */
+  /** Returns a counter with this name that grows as the counter that it follows. */
   follower(name: string): Pick<FollowingCounter, 'follow'>
   /**
    * Creates a family: the counters of many members, such as limits, each of which has the same fields. The
@@ -203,7 +203,10 @@ class MemberCounter implements NamedCounter {
   }
 }
 
-/** A counter of its own name that grows as another one. It keeps its value when it follows a new one. */
+/**
+ * A counter with a name of its own that grows as another counter does. When it follows a new counter, it
+ * keeps its value.
+ */
 class FollowingCounter implements NamedCounter {
   readonly name: string
   #followed: StatCounter = { value: 0 }

@@ -2,7 +2,8 @@ import type { DescriptorEntry } from '../rules/match.ts'
 
 /**
  * The hash that the functions of this module compute, as two 32-bit numbers. There is only one such object,
- * so that a call allocates nothing. Callers can choose texts with equal hashes: it is for estimates only.
+ * so that a call allocates nothing. Callers can choose texts with equal hashes, so use the hash for estimates
+ * only.
  */
 export const contentHash = { low: 0, high: 0 }
 

@@ -13,7 +13,7 @@ export type CounterAction =
 
 interface CounterState {
   readonly rule: string
-  /** Including the window. */
+  /** The key with its window. */
   readonly key: string
   /** Negative if a raise granted more hits than were counted. */
   readonly value: number
@@ -64,7 +64,7 @@ export async function callCounter(
   }
 }
 
-/** None if no rule with a limit matches. */
+/** Empty if no rule with a limit matches. */
 export function counterKeys(
   { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
   domain: string,

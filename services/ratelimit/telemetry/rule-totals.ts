@@ -18,8 +18,8 @@ interface DomainReport {
   readonly domain: string
   readonly rules: number
   /**
-   * Whether the report begins anew after a change of the configuration: rules that it does not have, and that
-   * no later report has, had no hits.
+   * Whether the report begins anew after a change of the configuration. A rule that is neither in this report
+   * nor in a later one had no hits.
    */
   readonly isWhole: boolean
   readonly changed: readonly (HitTotals & { readonly rule: string })[]

@@ -90,7 +90,7 @@ function openSeries({ id, domain, rule }: SubscriptionRequest, { rules }: WatchP
     report() {
       const after = sumHits(rules(), domain, rule)
       const added = createHitTotals()
-      // The totals of a rule can be lower after it was configured again.
+      // After a rule was configured again, its totals can be lower than before.
       for (const name of ['calls', 'allowed', 'refused', 'near', 'shadow'] as const)
         added[name] = Math.max(0, after[name] - before[name])
       before = after
@@ -205,15 +205,16 @@ function findCapacity(found: Match<LimitStats> | undefined, { limit }: Descripto
   return (member ?? found?.limit)?.admission?.capacity ?? limit.requestsPerUnit
 }
 
-/** The index of a worker of the pod, from 0, and the number of its workers. */
+/** The index of a worker of the pod, from 0, and the number of workers. */
 interface WorkerShare {
   readonly index: number
   readonly of: number
 }
 
 /**
- * Returns the share of a worker in a total of all workers: whole numbers whose sum is the total. The shares
- * rotate each second, so that every worker has one at times even if there are more workers than the total.
+ * Returns a worker's share of a total: a whole number, so that the shares of all workers sum to the total.
+ * The shares rotate each second, so that every worker gets one at times even if there are more workers than
+ * the total.
  */
 export function divideAmongWorkers(total: number, { index, of }: WorkerShare, second: number): number {
   const turn = (index + second) % of

@@ -157,7 +157,7 @@ export function createWhatIfHandler(
     return { case: 'replay', value: { id, done: true, problem: result.problem, invalid: true } }
   }
 
-  /** Sends the answer or its problem, for which nobody waits if the recording is closed. */
+  /** Sends the answer or its problem. If the recording is closed, nobody waits for it. */
   async function answer(
     id: bigint,
     as: 'part' | 'added' | 'replay',

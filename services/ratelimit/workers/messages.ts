@@ -1,8 +1,8 @@
 import type { SeriesDelta } from './series-deltas.ts'
 
 /**
- * The messages between a supervisor and its workers over Node's IPC channel. Every service sends `health`,
- * `backend` and `alive` to its parent process.
+ * The messages between a supervisor and its workers over Node's IPC channel. The process of every service
+ * sends `health`, `backend` and `alive` to its parent.
  */
 export type FromWorker =
   | { readonly type: 'health'; readonly healthy: boolean; readonly reason: string }

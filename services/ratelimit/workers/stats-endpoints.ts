@@ -14,7 +14,7 @@ interface StatsEndpointsOptions extends ProbedProblems {
   /** Returns the active configuration, one limit per line. */
   readonly rules: () => string
   readonly log: Log
-  /** Updates the values before they are shown; left out where they are always current. It must not reject. */
+  /** Updates the values before they are shown; left out where they are always current. Must not reject. */
   readonly refresh?: (what: Question) => Promise<void>
 }
 

@@ -15,8 +15,8 @@ export interface LimitCheck {
    */
   readonly hits: number
   /**
-   * Whether negative hits also grant hits that were never counted, and `emptyingHits` empties the state. Only
-   * an operator's change of a counter does.
+   * Whether negative hits also grant hits that were never counted, and `emptyingHits` empties the state. True
+   * only when an operator changes a counter.
    */
   readonly grants?: boolean
   /**
@@ -37,13 +37,13 @@ export interface LimitCheck {
   readonly ticksPerSecond: number
   /** How long the counter of a fixed window is kept, in whole seconds. */
   readonly expirySeconds: number
-  /** In shadow mode the limit rejects no call, but its own outcome is the same as without. */
+  /** In shadow mode the limit rejects no call. Its own outcome is the same as without shadow mode. */
   readonly shadow: boolean
   /** Whether the limit counts the hits of every call, also of a call that this or another limit rejects. */
   readonly countRejected: boolean
 }
 
-/** As the hits of a check that grants: sets the counted hits of the limit to 0, which fills a token bucket. */
+/** A value for the `hits` of a check that grants: sets the counted hits to 0, which fills a token bucket. */
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface LimitOutcome {
@@ -84,9 +84,9 @@ export interface LimitState {
 }
 
 /**
- * Decides a call and counts its hits in the states. A call of 0 hits changes nothing. Hits that are given back
- * stay so if another limit rejects the call. Checks with the same
- * key, such as those of equal descriptors of one request, are counted one after the other.
+ * Decides a call and counts its hits in the states. A call of 0 hits changes nothing. Hits that a call gives
+ * back stay given back if another limit rejects the call. Checks with the same key, such as those of equal
+ * descriptors of one request, are counted one after the other.
  *
  * @param states the state of each check; one object for checks with the same key and limit
  */

@@ -77,12 +77,12 @@ export function createMemoryAdmission(
   }
 }
 
-/** In one step: to multiply by the ticks and then divide by 1,000 would exceed 2^53. */
+/** Multiplies once by the quotient: `nowMs` times the ticks of a second would exceed 2^53. */
 function ticksAt(nowMs: number, ticksPerSecond: number): number {
   return Math.floor(ticksPerSecond === 1 ? nowMs / 1000 : nowMs * (ticksPerSecond / 1000))
 }
 
-/** The stored start is in whole seconds, so that it does not depend on the length of a tick. */
+/** Converts the start to whole seconds: stored so, it does not depend on the length of a tick. */
 function inSeconds(windows: SlidingWindowState, { ticksPerSecond }: LimitCheck): SlidingWindowState {
   return { ...windows, start: windows.start / ticksPerSecond }
 }

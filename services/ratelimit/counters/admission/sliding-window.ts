@@ -14,9 +14,9 @@ export interface SlidingWindowState {
 }
 
 /**
- * A sliding window: it adds to the hits of the current window a share of those of the previous one, as large
- * as the part of the previous window that a window ending now covers. Windows are aligned to the epoch. If
- * the clock has stepped back to an earlier window, both counts are taken to be those of that window.
+ * A sliding window. To the hits of the current window it adds a share of the hits of the previous one: the
+ * share of the previous window that a window ending now still covers. Windows are aligned to the epoch. If
+ * the clock has stepped back to an earlier window, both counts are taken to be counts of that window.
  */
 export class SlidingWindow implements LimitState {
   readonly #limit: WindowLimit
@@ -120,7 +120,8 @@ function countsAt(
 }
 
 /**
- * Returns the most ticks that a window may have left for the hits of the one before to weigh at most `room`.
+ * Returns with how many ticks left in a window, at most, the hits of the window before weigh no more than
+ * `room`.
  */
 function findFittingRest(hits: number, room: number, windowTicks: number): number {
   return hits === 0 ? windowTicks : Math.floor((room * windowTicks) / hits)

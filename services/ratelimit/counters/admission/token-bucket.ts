@@ -3,7 +3,7 @@ import type { LimitCheck, LimitState } from './limit-check.ts'
 type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
 export interface TokenBucketState {
-  /** In ticks times `limit`; at most `maxDebt`. */
+  /** The debt in ticks times `limit`; at most `maxDebt`. */
   readonly debt: number
   /** The tick at which the debt was computed. */
   readonly time: number
@@ -11,9 +11,9 @@ export interface TokenBucketState {
 }
 
 /**
- * The largest debt for which all sums are exact. For limits that count rejected hits, `toAdmission` chooses a
- * tick so long that this is at least 1,000 bursts, if there is one. Any other debt reaches it only by
- * conversion to a shorter tick.
+ * The largest debt for which all sums are exact. For limits that count rejected hits, `toAdmission` chooses
+ * the length of a tick so that `maxDebt` is at least 1,000 bursts, where such a length exists. For other
+ * limits, only the conversion to a shorter tick can reach it.
  */
 export const maxDebt = 2 ** 52
 
@@ -59,7 +59,7 @@ export class TokenBucket implements LimitState {
     this.#debt = Math.max(0, this.#debt - hits * this.#limit.windowTicks)
   }
 
-  /** Returns 0 for a limit of 0, since such a debt would never be repaid. */
+  /** Returns 0 for a limit of 0, since its debt would never be repaid. */
   room(): number {
     const { limit, windowTicks } = this.#limit
     return limit === 0 ? 0 : Math.floor((maxDebt - this.#debt) / windowTicks)
@@ -99,7 +99,7 @@ export class TokenBucket implements LimitState {
   }
 }
 
-/** Takes at most the time that the debt needs to reach 0 into account, so that the product is exact. */
+/** Counts no more time than the debt needs to reach 0, so that the product is exact. */
 function drainDebt(debt: number, elapsed: number, limit: number): number {
   if (limit === 0) return debt
   return Math.max(0, debt - Math.min(Math.max(0, elapsed), Math.ceil(debt / limit)) * limit)

@@ -10,8 +10,8 @@ export interface AdmissionRun {
   /** For each distinct limit, one check that has it. */
   readonly limits: readonly LimitCheck[]
   /**
-   * The calls as a flat list of numbers: for each call the number of its checks, and for each check the index
-   * of its key, the index of its limit, and its hits.
+   * The calls as a flat list of numbers. A call is the number of its checks, and then for each check the
+   * index of its key, the index of its limit, and its hits.
    */
   readonly calls: readonly number[]
   readonly checks: readonly LimitCheck[]

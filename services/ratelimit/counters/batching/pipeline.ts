@@ -170,8 +170,8 @@ interface TimedCall {
 }
 
 /**
- * Timers have a resolution of a millisecond, and one that is set for the deadline ends after it. A call whose
- * deadline is at most this far away is therefore rejected already, so that its caller has the answer by the
+ * A timer has a resolution of a millisecond, so one set for the deadline fires after it. A call whose
+ * deadline is at most this far away is therefore rejected at once, and its caller has the answer by the
  * deadline.
  */
 const timerResolutionMs = 1

@@ -10,7 +10,7 @@ export type Send<Item, Answer> = (
   asking?: boolean,
 ) => void
 
-/** The answers are in the order of the items; `problem` is the reason if the last ones are missing. */
+/** Receives the answers in the order of the items. If the last answers are missing, `problem` says why. */
 export type OnAnswers<Answer> = (
   answers: readonly (Answer | CountersError)[],
   problem: string | undefined,
@@ -27,8 +27,8 @@ export interface Resend<Item, Answer> {
 }
 
 /**
- * Sends the items of all parts again, whose first answers show that they had no effect, and replaces those
- * answers. Calls `onAll` when the last new answer has arrived.
+ * Sends the items of all parts again, because their first answers show that they had no effect, and replaces
+ * those answers. Calls `onAll` when the last new answer has arrived.
  */
 export function resend<Item, Answer>(
   items: readonly Item[],

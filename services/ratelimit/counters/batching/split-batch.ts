@@ -41,8 +41,8 @@ export async function addInTwoSteps(add: Add, batch: readonly Hit[]): Promise<re
 }
 
 /**
- * Returns the batch to add, given the counters' values before it: if any key would exceed its limit, the hits
- * of all other keys are replaced by reads, except those that are given back.
+ * Returns the batch to add, given the counters' values before it. If any key would exceed its limit, the hits
+ * of the keys that would not are replaced by reads, except hits that are given back.
  */
 export function stopOverLimit(batch: readonly Hit[], befores: readonly number[]): readonly Hit[] {
   const exceeds = ({ hits, limit }: Hit, position: number) =>

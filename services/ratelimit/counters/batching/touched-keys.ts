@@ -57,7 +57,7 @@ export class TouchedKeys {
 }
 
 /**
- * Two tables, each for half of the keys. When the newer one is full, the older one is dropped and a new one
+ * Two tables, each for half of the keys. When the newer table is full, the older one is dropped and a new one
  * begins. A key in use is copied to the newer table, so no order of keys has to be maintained.
  */
 class Generations {

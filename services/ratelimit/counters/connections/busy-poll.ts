@@ -13,8 +13,8 @@ interface BusyPollOptions {
 }
 
 /**
- * A larger write is not polled for: sleeping is cheaper, since calls that arrive meanwhile share the next
- * write.
+ * The busy poll does not follow a write of more requests: sleeping is cheaper then, since calls that arrive
+ * meanwhile share the next write.
  */
 const fewRequests = 4
 export const busyPollLimits = {

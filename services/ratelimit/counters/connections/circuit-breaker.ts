@@ -20,8 +20,8 @@ export type CreateBreaker = (server: string) => CircuitBreaker
 const minSilenceMs = 100
 
 /**
- * The silence in milliseconds after which a breaker opens: at least a call's deadline, because a server that
- * answers within it is not late.
+ * The silence in milliseconds after which a breaker opens. It is at least a call's deadline, because a server
+ * that answers within the deadline is not late.
  */
 export function breakerSilenceMs(deadlineMs: number): number {
   return Math.max(minSilenceMs, deadlineMs)

@@ -19,7 +19,7 @@ export interface TlsOptions {
   readonly key?: string | Buffer
   /** The name that the server's certificate must have. Defaults to the host. */
   readonly servername?: string
-  /** False accepts any name; the certificate must still be issued by one of the authorities. */
+  /** False accepts any name. One of the authorities must still have issued the certificate. */
   readonly verifyName?: boolean
 }
 
@@ -100,7 +100,7 @@ function describeNetworkError(error: Error): string | undefined {
 }
 
 interface TlsFileSettings {
-  /** Of the settings' names, such as `KVSTORE_TLS_`. */
+  /** The beginning of the settings' names, such as `KVSTORE_TLS_`. */
   readonly prefix: string
   readonly certFile: string
   readonly keyFile: string
@@ -109,7 +109,7 @@ interface TlsFileSettings {
 }
 
 /**
- * Opens the TLS files of a backend. As long as the process runs they are read again when they change; each
+ * Opens the TLS files of a backend. The files are read again when they change, until the process ends; each
  * new connection uses the current ones.
  *
  * @throws Error that names the setting when a file cannot be used.

@@ -2,14 +2,14 @@ import { type Backoff, createBackoff } from '@tollway/chassis/backoff.ts'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 
 interface RefreshOptions {
-  /** Must not reject. */
+  /** The promise must not reject. */
   readonly refresh: () => Promise<void>
   /** Returns true if the next refresh may wait for `everyMs`, and false if it is urgent. */
   readonly isSettled: () => boolean
   readonly everyMs: number
   /** The first delay while `isSettled` returns false, and after `refreshSoon`. */
   readonly urgentMs: number
-  /** The delays that start with `urgentMs` grow to this one. Defaults to `urgentMs`. */
+  /** The delays begin with `urgentMs` and grow to this one. Defaults to `urgentMs`. */
   readonly maxUrgentMs?: number
   readonly random: () => number
   readonly clock?: Clock

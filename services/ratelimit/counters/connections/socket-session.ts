@@ -9,7 +9,10 @@ export interface ServerProtocol<Reply> {
   /** `Redis` or `memcached`, for messages. */
   readonly server: string
   readonly receiveBytes: number
-  /** Whether the greeting has a time limit of its own, restarted by bytes, or shares that of connecting. */
+  /**
+   * Whether the greeting has a time limit of its own, which received bytes restart. Otherwise it shares the
+   * limit of connecting.
+   */
   readonly timesGreeting: boolean
   /** The parser's `push` returns a description of malformed bytes, or undefined. */
   createParser(onReply: (reply: Reply) => void): {
@@ -83,7 +86,7 @@ export abstract class SocketSession<Reply> implements ServerSession {
     this.#owed.failAll(problem)
   }
 
-  /** Takes a reply that answers no request. Returns false if there must be none. */
+  /** Takes a reply that answers no request. Returns false if the protocol has no such replies. */
   protected takePush(_reply: Reply): boolean {
     return false
   }
@@ -233,7 +236,7 @@ class StallWatch {
     this.#progressMs = options.clock.monotonicMs()
   }
 
-  /** Called when a reply becomes due while none was. */
+  /** Called when a reply becomes due and no other reply is due. */
   begin(): void {
     this.#progressMs = this.#options.clock.monotonicMs()
     if (this.#timer === undefined) this.#plan(0)

@@ -25,7 +25,7 @@ export class NodeList {
     this.#options = options
   }
 
-  /** Whether any server is healthy. While none has been so far, false until each server was tried. */
+  /** Whether any server is healthy. Before the first one is, false until each server was tried. */
   get healthy(): boolean {
     return this.#healthy
   }

@@ -26,9 +26,9 @@ export function isMemcachedError(reply: MemcachedReply | undefined): reply is Er
   return typeof reply === 'object' && 'error' in reply
 }
 
-/** An error, or the line before a value. */
+/** The maximum length of an error, and of the line before a value. */
 const maxLineBytes = 2_048
-/** Memcached's default limit. Only the first digits of a value are kept. */
+/** The maximum length of a value, memcached's default. Only the first digits of a value are kept. */
 const maxValueBytes = 1_048_576
 /** The number of digits of 2^64-1, the largest value of a counter. */
 const maxDigits = 20

@@ -35,7 +35,7 @@ export function toExpiry(expirySeconds: number, nowMs: number): number {
   return Math.min(maxExpiry, Math.ceil(nowMs / 1000) + seconds)
 }
 
-/** In UTF-8. */
+/** The length in UTF-8. */
 const maxKeyBytes = 250
 
 /** A key of at most this many UTF-16 code units is never longer than `maxKeyBytes`. */
@@ -44,14 +44,14 @@ const surelyShort = Math.floor(maxKeyBytes / 3)
 /** Matches a non-empty text without spaces and control characters, the bytes 0x00 to 0x20 and 0x7f. */
 const legalCharacters = /^[!-~\u0080-\uffff]+$/
 
-/** The caller is at fault, not the backend. The text is that of envoyproxy/ratelimit. */
+/** The caller is at fault, not the backend. The message is the one of envoyproxy/ratelimit. */
 export class MalformedKeyError extends CountersError {
   constructor() {
     super('malformed: key is too long or contains invalid characters')
   }
 }
 
-/** At most 250 bytes, with neither spaces nor control characters. */
+/** Returns whether the key has at most 250 bytes, and no space or control character. */
 export function isLegalKey(key: string): boolean {
   if (key.length > maxKeyBytes || !legalCharacters.test(key)) return false
   return key.length <= surelyShort || Buffer.byteLength(key) <= maxKeyBytes

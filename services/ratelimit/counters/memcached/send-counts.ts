@@ -19,11 +19,11 @@ const missingCounter = new CountersError('memcached did not keep the counter')
 
 /**
  * Counts exactly, before the caller is answered. `incr` does not create a counter. When this process touches
- * a key for the first time, the same write therefore has an `add` of 0 before the `incr`; memcached ignores
- * the `add` if the counter exists. That is one round trip; envoyproxy/ratelimit takes up to three, to
- * increment, add and increment again. When a hit needs a longer expiry than the one that was sent, a `touch`
- * comes before the `incr` instead. If memcached has dropped a counter that this process has touched, the hit
- * is sent again as a first touch.
+ * a key for the first time, it therefore writes an `add` of 0 before the `incr`, both in one write; memcached
+ * ignores the `add` if the counter exists. That is one round trip, where envoyproxy/ratelimit takes up to
+ * three: increment, add, increment again. When a hit needs a longer expiry than the one that was sent, a
+ * `touch` comes before the `incr` instead. If memcached has dropped a counter that this process has touched,
+ * the hit is sent again as a first touch.
  */
 export function createCountSender(
   connection: MemcachedConnection,
@@ -170,7 +170,10 @@ function discardReplies(
   onAnswers([], unexpectedText)
 }
 
-/** Below this, billions of hits would have to be added to one key to exceed 64 bits. */
+/**
+ * A counter that has reached this value is read before it is incremented: below it, billions of hits would
+ * have to be added to one key to exceed 64 bits.
+ */
 const largeHits = 2 ** 32
 
 /**

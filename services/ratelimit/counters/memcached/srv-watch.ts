@@ -24,7 +24,7 @@ interface SrvWatchOptions {
   readonly clock: Clock
 }
 
-/** The delay between lookups while they fail; jitter shortens it to no less than half. */
+/** The delay between lookups while they fail. Jitter shortens it by at most half. */
 const urgentMs = 1_000
 
 /**

@@ -374,9 +374,9 @@ return replies
 `
 
 /**
- * Returns the time for a run, in microseconds since the epoch, or undefined for the time of Redis. Only tests
- * pass one. The state of sliding windows and token buckets does not expire then, because Redis expires keys
- * by its own time.
+ * Returns the time for a run, in microseconds since the epoch; undefined for the time of Redis. Only tests
+ * use another time. The states of sliding windows and token buckets do not expire then, because Redis expires
+ * keys by its own time.
  */
 export type TimeMicros = (checks: readonly LimitCheck[]) => number | undefined
 

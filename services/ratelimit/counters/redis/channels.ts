@@ -94,14 +94,14 @@ class Subscription {
     const { name, listener, reportOnce } = this.#options
     const reply = await sendCommand(this.#connection, 'SUBSCRIBE', name)
     reportOnce(reply)
-    // Messages until now were missed.
+    // Messages before this reply were missed.
     if (!isErrorReply(reply)) listener.onGap()
   }
 
   #check(): void {
     const endpoint = this.#findConnection()?.endpoint
     if (endpoint !== undefined) this.#connection.moveTo(endpoint)
-    // A message may come in the place of the reply.
+    // The answer may be a message instead of the reply to PING.
     if (this.#connection.healthy) void sendCommand(this.#connection, 'PING').then(this.#onReply.bind(this))
   }
 

@@ -8,13 +8,16 @@ export interface LedgerIndexRun {
   readonly index: string
   readonly call: /** A reservation of the ledger expires after this time. */
     | { readonly do: 'add'; readonly ledgerKey: string; readonly ttlMs: number }
-    /** Returns ledgers that are due. Other processes get them only if this one does not move them soon. */
+    /**
+     * Returns ledgers that are due. Other processes get the same ledgers only if this process does not move
+     * them in time.
+     */
     | { readonly do: 'claim' }
-    /** The ledger is due then; it has no open reservations if `to` is undefined. */
+    /** From now on the ledger is due at `to`; if `to` is undefined, it has no open reservations. */
     | {
         readonly do: 'move'
         readonly ledgerKey: string
-        /** Since `add` may have moved the ledger meanwhile, it moves only from here. */
+        /** The time at which the ledger was due: `add` may have changed it, and then it is not moved. */
         readonly from: number
         readonly to: number | undefined
       }
@@ -30,7 +33,10 @@ export interface DueLedger {
 const claimMicros = 5_000_000
 const ledgersOfClaim = 100
 
-/** KEYS: the index. ARGV: the call, then for `add` the ledger and the time, for `move` the ledger, from and to, or -1. */
+/**
+ * KEYS: the index. ARGV: the call; for `add` then the ledger and the time; for `move` then the ledger,
+ * `from`, and `to` or -1.
+ */
 const text = `\
 local index, what, ledger = KEYS[1], ARGV[1], ARGV[2]
 local time = redis.call('TIME')

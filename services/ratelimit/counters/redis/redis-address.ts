@@ -23,8 +23,8 @@ interface RedisAddressText {
   readonly type: string
   readonly url: string
   /**
-   * Decides about a single Redis whose address is a bare name: neither `host:port` nor a URL, and not
-   * beginning with `/` or `.`. `unix` makes it the path of a socket; `tcp` makes it an error.
+   * How to read the address of a single Redis if it is a bare name: neither `host:port` nor a URL, and not
+   * beginning with `/` or `.`. With `unix` it is the path of a socket; with `tcp` it is an error.
    */
   readonly socketType: 'unix' | 'tcp'
   /** See `parseLogin`; takes precedence over the URL. */

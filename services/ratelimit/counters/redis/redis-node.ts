@@ -39,7 +39,11 @@ interface RedisLimits {
   readonly timeMicros?: TimeMicros | undefined
 }
 
-/** @param of returns the function with which another node sends items of the same kind */
+/**
+ * Wraps a sender so that it follows answers that redirect to another node.
+ *
+ * @param of returns the sender of another node for the same kind of items
+ */
 export type Follow = <Item, Answer>(
   send: Send<Item, Answer>,
   of: (node: RedisNode) => Send<Item, Answer>,
@@ -50,7 +54,7 @@ export class RedisNode {
   readonly connection: RespConnection
   /** Returns why calls are rejected while the connection is not usable. */
   readonly problem: () => string
-  /** These send at once, without batching, the items that another node redirected here. */
+  /** These senders send at once, without batching: another node has redirected the items to this one. */
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<PipelineCall, readonly number[]>
   readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
@@ -76,8 +80,8 @@ export class RedisNode {
     const increments = follow(this.sendIncrements, node => node.sendIncrements)
     const wholeCalls = follow(this.sendCalls, node => node.sendCalls)
     const runs = follow(this.sendAdmissions, node => node.sendAdmissions)
-    // A time that a test passes applies to one call. A distinct number for each call keeps calls in separate
-    // runs.
+    // Each call has a time of its own if a test passes the times. A number for each call keeps calls in
+    // separate runs.
     let calls = 0
     const findSlot = limits.timeMicros === undefined ? options.findSlot : () => calls++
     this.#sums = new Pipeline({ ...limits, send: sendSums(increments, touchedKeys) })
@@ -158,7 +162,7 @@ function isGivenBack({ hits, grants }: Hit): boolean {
   return hits < 0 && !grants
 }
 
-/** The check of a fixed window with this counter. */
+/** Returns a check of a fixed window that has the hit's counter. */
 function toReturnCheck({ key, hits, limit, expirySeconds }: Hit): LimitCheck {
   const window = { burst: limit, windowTicks: 1, ticksPerSecond: 1, expirySeconds }
   return { ...window, key, algorithm: 'FixedWindow', hits, limit, shadow: false, countRejected: false }

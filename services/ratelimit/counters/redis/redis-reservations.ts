@@ -17,12 +17,12 @@ interface RedisReservationsOptions {
   readonly runIndex: (run: LedgerIndexRun) => Promise<readonly DueLedger[]>
 }
 
-/** This process remembers as many ledgers; it asks Redis for the limits of the others. */
+/** This process remembers the limits of so many ledgers, and asks Redis for the limits of others. */
 const maxKnownLedgers = 10_000
 
 /**
- * Reservations in Redis. A ledger is in the slot of its limits, so that one script changes both. An index of all ledgers,
- * in a key of its own, lets any process end the reservations of processes that are gone.
+ * Reservations in Redis. A ledger is in the slot of its limits, so that one script changes both. An index of
+ * all ledgers, in a key of its own, lets any process end the reservations of processes that have stopped.
  */
 export class RedisReservations implements Reservations {
   readonly #options: RedisReservationsOptions
@@ -76,7 +76,7 @@ export class RedisReservations implements Reservations {
     return all
   }
 
-  /** Tells the index that a reservation of the ledger expires after this time, before all others. */
+  /** Tells the index that a reservation of the ledger, the first to expire, expires after this time. */
   async #index(ledgerKey: string, ttlMs: number): Promise<void> {
     const index = toIndexKey(ledgerKey.slice(0, ledgerKey.indexOf('{')))
     await this.#options.runIndex({ index, call: { do: 'add', ledgerKey, ttlMs } })

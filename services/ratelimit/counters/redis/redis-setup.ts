@@ -108,7 +108,7 @@ export function createRedisSetup(options: RedisCountersOptions, address: RedisAd
 
   return {
     session,
-    /** The options of `session` that do not depend on the login, for sessions with the sentinels. */
+    /** The options of `session` that do not depend on the login. Sessions with the sentinels use them too. */
     transport,
     newBackoff,
     openConnection,

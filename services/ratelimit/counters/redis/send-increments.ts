@@ -8,7 +8,10 @@ import { RespWriter, requestHead } from './resp/request-writer.ts'
 
 /** The error that Redis returns for a sum beyond 64 bits. */
 const overflowError = /^ERR increment or decrement would overflow/
-/** The count that stands for an overflow. It, and each share of it, is above every value that is reported. */
+/**
+ * The count that stands for an overflow. It is above every value that is reported, and so is what remains of
+ * it after the later hits of the increment are subtracted.
+ */
 const overflown = 2n ** 63n
 
 const incrby = requestHead('INCRBY', 2)
@@ -56,7 +59,8 @@ export function createIncrementSender(
   }
 
   /**
-   * For keys that were new to Redis although this process had set their expiry: evicted, flushed or expired.
+   * Sends the expiries of keys that were new to Redis although this process had set their expiry: they were
+   * evicted, flushed or expired.
    */
   function sendExpiries(increments: readonly Increment[], asking: boolean): void {
     if (increments.length === 0) return

@@ -57,7 +57,10 @@ export class SentinelWatch {
     }
   }
 
-  /** Otherwise they are asked every second, or more often while the master is away. */
+  /**
+   * Asks the sentinels soon; without a request they are asked every second, or more often while the master is
+   * away.
+   */
   refreshSoon(): void {
     this.#schedule.refreshSoon()
   }

@@ -2,8 +2,8 @@ import type { SettingProblem } from '@tollway/chassis/settings.ts'
 import { compilePattern, expandTemplate } from './pattern.ts'
 
 /**
- * A rule that derives another name and tags from the name of a statistic. `$1`, `$2`, … in them stand for the
- * groups of the pattern.
+ * A rule that derives another name and tags from the name of a statistic. In the name and the tags, `$1`,
+ * `$2`, … stand for the groups of the pattern.
  */
 export interface Mogrifier {
   readonly pattern: RegExp

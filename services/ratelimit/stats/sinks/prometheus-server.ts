@@ -11,7 +11,9 @@ export interface PrometheusServerOptions {
   readonly port: number
   readonly path: string
   expose(): Promise<Exposition>
-  /** Returns the page for a probe; undefined for another path. The metrics take precedence for their path. */
+  /**
+   * Returns the page for a probe; undefined for another path. If the paths are equal, the metrics are served.
+   */
   probe(path: string, query: URLSearchParams): { readonly status: number; readonly body: string } | undefined
   /** Called for every internal error; the scrape is answered with 500. */
   onDefect(error: unknown): void

@@ -27,7 +27,9 @@ interface ExpositionOptions {
   readonly mappings: readonly Mapping[]
   /** Labels of every metric; a mapping's label with the same name takes precedence. */
   readonly extraTags: ReadonlyMap<string, string>
-  /** Otherwise timers are in seconds, as the names in the default mapping say. */
+  /**
+   * Whether timers are in milliseconds. If not, they are in seconds, as the names in the default mapping say.
+   */
   readonly timersInMilliseconds: boolean
   onProblem(message: string): void
 }
@@ -81,7 +83,7 @@ type Source = NamedCounter | Gauge | NamedHistogram
 
 function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onProblem }: ExpositionOptions) {
   const families = new Map<string, Family>()
-  /** The families by every name that one of their samples can have: a histogram has several. */
+  /** The families by all names of their samples: a histogram has several names. */
   const taken = new Map<string, Family>()
   const extraLabels = [...extraTags].map(([name, value]) => [labelName(name), value] as const)
   const sources: readonly (readonly [MetricKind, Pick<readonly Source[], 'length' | 'at'>])[] = [
@@ -110,8 +112,7 @@ function createFamilies({ stats, mappings, extraTags, timersInMilliseconds, onPr
     const name = metricName(mapped?.name ?? own.name)
     const family = findFamily(kind, name, chooseHelp(mapped))
     if (family === undefined) {
-      // Only names that are in use or empty get here, so this set is hardly larger than that of the names in
-      // use.
+      // `reported` stays small: each name in it is empty or the name of another metric.
       if (reported.has(name)) return
       reported.add(name)
       onProblem(`the ${kind} ${source.name} is not exposed: its metric name "${name}" is in use or empty`)

@@ -9,13 +9,13 @@ export interface Sink {
   stop(): Promise<void>
 }
 
-/** The name under which sinks report a statistic, and the tags that it has besides those of EXTRA_TAGS. */
+/** The name under which sinks report a statistic, and its own tags; EXTRA_TAGS adds more. */
 interface OwnTags {
   readonly name: string
   readonly tags: readonly (readonly [name: string, value: string])[]
 }
 
-/** The only names with tags: any other may contain values from callers, which are no tags. */
+/** The only names with tags. Other names may contain values from callers, which must not become tags. */
 const tagged = /^(ratelimit\.memcache\.\w+)\.__(\w+)=(\w+)$/
 
 /**

@@ -5,8 +5,8 @@ import type { StatCounter } from '../stats.ts'
 import type { Packet } from './statsd-lines.ts'
 
 /**
- * Sends packets of lines. It connects, and reconnects after a loss. No method but `close` waits, and none
- * throws. The buffered bytes are bounded: `writable` returns false while too many wait.
+ * Sends packets of lines. It connects, and reconnects after a loss. Only `close` waits, and no method throws.
+ * The buffered bytes are bounded: `writable` returns false while too many wait.
  */
 export interface StatsTransport {
   readonly packetBytes: number
@@ -29,10 +29,15 @@ export interface StatsTransportOptions {
 }
 
 const waits = { initialMs: 500, maxMs: 10_000, factor: 2, jitter: 0.5 } as const
-/** A receiver is back if no loss follows a packet for this time: a rejection is noticed a little later. */
+/**
+ * A receiver counts as back if no loss follows a packet within this time: a rejection takes some milliseconds
+ * to arrive.
+ */
 const settledMs = 300
 
-/** Calls `connect` after each loss, with growing delays; logs begin and end of an outage once. */
+/**
+ * Calls `connect` after each loss, with growing delays. Logs the begin and the end of an outage, each once.
+ */
 export class Reconnect {
   readonly #options: StatsTransportOptions
   readonly #connect: () => void

@@ -7,7 +7,10 @@ import { Reconnect, type StatsTransport, type StatsTransportOptions } from './tr
 /** The payload of an Ethernet frame of 1500 bytes, after the largest headers. */
 const packetBytes = 1432
 const maxQueuedBytes = 64 * 1024
-/** The receiver's name is resolved again after this time: a sender of datagrams notices no new address. */
+/**
+ * The receiver's name is resolved again after this time, since a sender of datagrams does not notice that the
+ * address has changed.
+ */
 const maxSocketAgeMs = 60_000
 
 interface UdpTransportOptions extends StatsTransportOptions {

@@ -16,8 +16,8 @@ export interface RecordedCalls {
   /** Keeps the records until the returned function is called: until then, later calls use other memory. */
   hold(): () => void
   /**
-   * Iterates over the records of all domains, in the order of their decisions, limited to the keys that
-   * remain after this number of halvings. `hold` must be called before.
+   * Iterates over the records of all domains, in the order of their decisions. Keys that this number of
+   * halvings drops are left out. `hold` must be called before.
    */
   records(halvings?: number): Generator<ReadStep, undefined>
   /** The number of records of all domains that `records` reads. */
@@ -37,8 +37,8 @@ const defaultLimits: RecordingLimits = { callsPerSecond: 20_000, seconds: 60 }
 
 /**
  * The latest calls, in fixed memory. Equal calls of one millisecond are one record of 12 bytes, and the text
- * of a call is stored once in each half of the memory. When one half is full, the other half, which has older
- * calls, is overwritten.
+ * of a call is stored once in each half of the memory. When one half is full, the half with older calls is
+ * overwritten.
  *
  * If there are more calls than fit, their times are rounded down to whole seconds, so that a busy key takes
  * one record a second. If that does not suffice, or if there are more calls than the process has time to
@@ -67,8 +67,7 @@ export class CallRecording {
 
   /**
    * @param nowMs the time by the clock of the process, which chooses the windows
-   * @param atMicros the time by the clock of the backend, if the backend decided about the call by its own
-   * clock
+   * @param atMicros the time at which the backend decided about the call, if it did so by its own clock
    */
   record(request: DecisionRequest, nowMs: number, atMicros?: number): void {
     this.calls += 1
@@ -122,8 +121,8 @@ export class CallRecording {
   }
 
   /**
-   * Returns the generations to read. The older one is left out if it has less of the calls than the newer
-   * one, and the newer one has lasted long enough.
+   * Returns the generations to read: both, or only the newer one if it has a larger share of the calls and
+   * has lasted long enough.
    */
   #readable(): readonly Generation[] {
     const [newer, older] = [this.#newer, this.#older]
@@ -144,7 +143,7 @@ export class CallRecording {
     return cleared
   }
 
-  /** Replaces a full generation. If it was full too early, the next one records less. */
+  /** Begins a generation after a full one. If that was full too early, the new generation records less. */
   #replaceFull(full: Generation, nowSeconds: number): Generation {
     const lasted = Math.max(1, nowSeconds - full.startSeconds)
     const early = Math.max(0, Math.ceil(Math.log2(this.#limits.seconds / lasted)))
@@ -154,8 +153,8 @@ export class CallRecording {
   }
 
   /**
-   * Begins a generation that records more calls or finer times if there is room and time for it, and a
-   * generation like the current one if that has lasted too long.
+   * Begins a generation that records more calls or finer times if there is room and time for them. If the
+   * current generation has lasted too long, begins one like it.
    */
   #startSecond(nowSeconds: number): void {
     const { callsPerSecond, seconds } = this.#limits

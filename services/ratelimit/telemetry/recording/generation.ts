@@ -7,7 +7,7 @@ export interface RecordedCall {
   readonly request: DecisionRequest
   /** Unix time in milliseconds, by the clock of the process. */
   readonly ms: number
-  /** How many microseconds after `ms` the backend counted the call, by its clock; 0 if unknown. */
+  /** The backend counted the call this many microseconds after `ms`, by the backend's clock; 0 if unknown. */
   readonly aheadMicros: number
   readonly count: number
 }
@@ -16,7 +16,7 @@ export interface RecordedCall {
 export interface ReadStep {
   /** The call of a record; undefined if the step found no call of the domain. */
   readonly call: RecordedCall | undefined
-  /** Of all domains. */
+  /** The number of records that the step has read, of all domains. */
   readonly records: number
 }
 
@@ -81,7 +81,7 @@ export class Generation {
   /** The number of records that are frozen: no call is added to them, as readers may have their counts. */
   #sealed = 0
   #checkpoint = 2
-  /** Cached with its counts, since most calls have the domain of the call before. */
+  /** The domain of the call before, which most calls share, and its counts. */
   #lastDomain: string | undefined
   #lastCounts = { calls: 0 }
 
@@ -118,7 +118,7 @@ export class Generation {
     )
   }
 
-  /** From 0 to 1. */
+  /** Returns the used share of the memory for records, from 0 to 1. */
   usedByRecords(): number {
     return (this.length * recordWords) / this.#records.length
   }
@@ -189,8 +189,8 @@ export class Generation {
   }
 
   /**
-   * Records less from now on if a checkpoint is reached before its share of the time has passed: times become
-   * whole seconds if records take most of the memory, otherwise half of the keys are dropped.
+   * Records less from now on if a checkpoint is reached before its share of the time has passed. If records
+   * take most of the memory, times become whole seconds; otherwise half of the keys are dropped.
    */
   #spareIfEarly(sinceSeconds: number): void {
     if (this.used() * checkpoints < this.#checkpoint) return
@@ -202,7 +202,8 @@ export class Generation {
   }
 
   /**
-   * The slot of the call whose hash is in `contentHash`, or a free one: at most half of the slots are used.
+   * Finds the slot of the call whose hash is in `contentHash`, or a free slot: at most half of the slots are
+   * used.
    */
   #find(): number {
     const slots = this.#slots
@@ -234,7 +235,7 @@ export class Generation {
   }
 
   /**
-   * Reads the first `length` records, limited to the descriptors that remain after this number of halvings.
+   * Reads the first `length` records. Descriptors that this number of halvings drops are left out.
    *
    * @param order the indexes of the records in the order to read them; the order of recording if left out
    */

@@ -26,7 +26,8 @@ export class MergedCalls {
   }
 
   /**
-   * Adds calls after those of earlier `add`s. An undefined item only lets the event loop run if it is due.
+   * Adds calls that come after those of earlier `add`s. At an undefined item, the event loop runs if it is
+   * due.
    */
   add(calls: Iterable<RecordedCall | undefined>): Promise<void> {
     this.#added = this.#added.then(() => this.#addAll(calls))

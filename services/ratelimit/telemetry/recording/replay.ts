@@ -51,7 +51,7 @@ export interface ReplayResult {
 }
 
 interface ReplayCoverage {
-  /** The calls with a recorded descriptor since `fromMs`, and before it (`earlier`). */
+  /** The number of calls with a recorded descriptor since `fromMs`; in `earlier`, before `fromMs`. */
   readonly recorded: number
   readonly earlier: number
   /** Unix time of the first replayed call since `fromMs`, in milliseconds; undefined if there is none. */
@@ -190,8 +190,8 @@ async function openPlayer(request: ReplayRequest, parts: ReplayParts, { open, si
     rules,
     play({ request: call, ms, aheadMicros, count }: RecordedCall): void {
       nowMs = ms
-      // Half a microsecond more, so that rounding a sum that is slightly too small does not lose a
-      // microsecond.
+      // Adds half a microsecond, because a sum that is slightly too small would otherwise lose a microsecond
+      // when it is rounded down.
       countedMs = aheadMicros === 0 ? ms : ms + (aheadMicros + 0.5) / 1000
       if (parted) for (const calls of divideCalls(count)) limiter.decide(multiplyCall(call, calls))
       else limiter.decide(multiplyCall(call, count))
@@ -233,7 +233,10 @@ function countHits(
   }
 }
 
-/** Equal calls then have other outcomes than one call with all their hits. */
+/**
+ * Returns whether rules reject calls as a whole: equal calls then have other outcomes than one call with all
+ * their hits.
+ */
 function rulesRejectWholeCalls({ domains }: RuleSet<LimitStats>): boolean {
   const features = domains.values().flatMap(({ table }) => table.extensions.flatMap(each => each.features))
   return features.some(countsInOneStep)
@@ -260,8 +263,8 @@ function multiplyCall(call: DecisionRequest, by: number): DecisionRequest {
 
 const sliceMs = 0.5
 /**
- * The pause after a slice while the process decides calls. The timer counts from the begin of the event
- * loop's turn, which includes the slice.
+ * The pause after a slice while the process decides calls. The timer counts from the start of the turn of the
+ * event loop, so the pause includes the slice.
  */
 const pauseMs = 2
 /** When the process has decided no call for this time, a replay does not pause between slices. */

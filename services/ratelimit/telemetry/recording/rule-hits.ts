@@ -4,7 +4,7 @@ import type { DescriptorEntry } from '../../rules/match.ts'
 import { windowStart } from '../../rules/window.ts'
 import type { LimitStats } from '../../stats/limit-stats.ts'
 
-/** Summed over all keys. `refused` lies between its two bounds, by the estimate of `RuleHits`. */
+/** The hits of a rule, summed over all keys. `refused` is an estimate, and lies between the two bounds. */
 export interface RuleHitsEstimate {
   readonly rule: string
   readonly allowed: number
@@ -40,12 +40,14 @@ interface Rule {
   refused: number
   /** Allowed hits that would have been rejected if calls before the recording had used up the limit. */
   uncertain: number
-  /** Whether the rule names all values of its key, so that it has only one counter, and that is recorded. */
+  /**
+   * Whether the rule names all values of its key, and so has only one counter, and that counter is recorded.
+   */
   readonly isOneKey: boolean
   readonly counters: Map<string, Counter>
 }
 
-/** The distance of the bounds of a sample from its estimate, in standard errors. */
+/** How far the bounds of a sample are from its estimate, in standard errors. */
 const confidence = 2.5
 
 /**

@@ -41,8 +41,8 @@ export class RedisClusterNode extends RedisNode {
   }
 
   /**
-   * Runs `then` when the connection is healthy, or at the deadline, by which a waiting call has been
-   * rejected.
+   * Runs `then` when the connection is healthy; at the latest at the deadline, when the waiting call has
+   * already been rejected.
    */
   whenServing(then: () => void): void {
     if (this.connection.healthy) {

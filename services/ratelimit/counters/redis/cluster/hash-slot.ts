@@ -37,7 +37,10 @@ function crc16OfBytes(bytes: Uint8Array): number {
   return crc
 }
 
-/** Returns the shortest text of letters and digits for each slot, by which a key is put into that slot. */
+/**
+ * Returns for each slot the shortest text of letters and digits that, as a hash tag, puts a key into the
+ * slot.
+ */
 export function listHashTags(): readonly string[] {
   const tags: string[] = Array(slotCount)
   let missing = slotCount

@@ -53,7 +53,7 @@ export function createReplyParser(onReply: (reply: RedisReply) => void, limits: 
   let source = noBytes
   let at = 0
   let end = 0
-  /** The least number of bytes that the incomplete reply has; 0 if unknown. */
+  /** The incomplete reply has at least this many bytes; 0 if unknown. */
   let needed = 0
   let problem: string | undefined
 

@@ -6,11 +6,11 @@ export function requestHead(name: string, argumentCount: number): RequestHead {
 }
 
 const initialBytes = 16_384
-/** A buffer that a burst made larger than this is freed after its write. */
+/** After a write, a buffer that a burst has made larger than this is freed. */
 const maxReusedBytes = 1_048_576
-/** `$`, a length or a number of up to 16 digits with a sign, and the line end. */
+/** The length of a line: `$`, a length or a number of up to 16 digits with a sign, and the line end. */
 const maxLineBytes = 20
-/** In UTF-8; the two units of a surrogate pair take four together. */
+/** The most bytes of UTF-8 for a unit of UTF-16; the two units of a surrogate pair take four together. */
 const maxBytesPerUnit = 3
 
 const dollar = 0x24
