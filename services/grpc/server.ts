@@ -19,16 +19,19 @@ export interface GrpcServer {
    * shorter grace period applies.
    */
   drain(graceMs: number): Promise<void>
-  /** Includes health checks. A call runs until its answer was sent and its handler has ended. */
+  /**
+   * The number of running calls, including health checks. A call runs until its answer was sent and its
+   * handler has ended.
+   */
   readonly activeCalls: number
 }
 
 export type ListenAddress = (
   | {
       readonly host: string
-      /** 0 for a free port. */
+      /** The number of the port; 0 for a free one. */
       readonly port: number
-      /** Shares the port with other processes (SO_REUSEPORT). */
+      /** Whether to share the port with other processes (SO_REUSEPORT). */
       readonly reusePort?: boolean
     }
   | { readonly socketPath: string }
@@ -52,8 +55,8 @@ export interface ServerTls {
    */
   verifyClient?(certificate: X509Certificate): Error | undefined
   /**
-   * Adds a listener for changes, until the returned function is called. A listener that throws, for invalid
-   * credentials, keeps the previous ones.
+   * Adds a listener for changes, until the returned function is called. If the listener throws because the
+   * new credentials are invalid, the previous ones stay in use.
    */
   onChange(listener: () => void): () => void
   /** Called, for logs, when a caller was rejected or has disconnected during the handshake. */
@@ -61,18 +64,19 @@ export interface ServerTls {
 }
 
 interface TlsCredentials {
-  /** The certificate in PEM, followed by the intermediate ones. */
+  /** The certificate in PEM, followed by the intermediate certificates. */
   readonly cert: string
   readonly key: string
-  /** The authorities of the peer: one certificate or several. */
+  /** The authorities that may have issued the peer's certificate: one certificate or several. */
   readonly ca?: string | undefined
 }
 
 export type BoundAddress = { readonly host: string; readonly port: number } | { readonly socketPath: string }
 
 /**
- * When `decode` throws, the caller gets INTERNAL; in a stream of requests the handler's iterable throws. An
- * exception of `encode` is an internal error for `onDefect`.
+ * How to decode and encode the messages of a method. When `decode` throws, the caller gets INTERNAL; in a
+ * stream of requests the handler's iterable throws. An exception of `encode` is an internal error for
+ * `onDefect`.
  */
 export interface Codec<In, Out> {
   decode(bytes: Uint8Array): In
@@ -81,8 +85,8 @@ export interface Codec<In, Out> {
 
 export interface Call {
   /**
-   * Names are in lower case, each with its values in order; those of `-bin` are bytes. Several text values
-   * may arrive as one, joined by `, `: HTTP treats both alike.
+   * Names are in lower case, each with its values in order; values of `-bin` names are bytes. Several text
+   * values may arrive as one, joined by `, `: HTTP treats both alike.
    */
   readonly metadata: Metadata
   /** The address of the caller, `host:port` or `unix`, for logs only. */
@@ -99,7 +103,7 @@ export interface Call {
   readonly signal: AbortSignal
   /** Sends headers. Throws if headers or a message were already sent. */
   sendHeaders(metadata: Metadata): void
-  /** Sets the trailers to send with the status, instead of those of an earlier call. */
+  /** Sets the trailers to send with the status. They replace those of an earlier call. */
   setTrailers(metadata: Metadata): void
 }
 
@@ -124,7 +128,7 @@ export type Method<In, Out> = Codec<In, Out> & {
      * prove that all were sent: callers on Node end their side just before they cancel.
      */
     | { readonly kind: 'client-stream'; handle(requests: AsyncIterable<In>, call: Call): Promise<Out> }
-    /** The handler is asked for the next message when the connection has taken the last one. */
+    /** The handler is asked for the next message when the connection has taken the previous one. */
     | { readonly kind: 'server-stream'; handle(request: In, call: Call): AsyncIterable<Out> }
     /**
      * A server stream whose handler pushes encoded messages, so that many calls share one encoding, and a
@@ -135,7 +139,7 @@ export type Method<In, Out> = Codec<In, Out> & {
     | { readonly kind: 'bidi'; handle(requests: AsyncIterable<In>, call: Call): AsyncIterable<Out> }
   )
 
-/** The methods may be called at any time. */
+/** Sends the messages of a call. The methods may be called at any time. */
 export interface MessageSink {
   /**
    * Accepts a message in any case; its bytes may change after the call. Returns false when
@@ -146,14 +150,14 @@ export interface MessageSink {
   write(message: Uint8Array): boolean
   /**
    * Sets the only listener. It is called after a `write` that has returned false, when at most half of
-   * `sinkHighWaterBytes` waits; never within `write` or after an abort.
+   * `sinkHighWaterBytes` waits. It is never called within `write` or after an abort.
    */
   onReady(listener: () => void): void
   /** The waiting bytes, with the gRPC prefix of each message. */
   readonly queuedBytes: number
   /**
-   * Drops the waiting messages, so that a caller that does not read gets an error at once. One may have been
-   * sent in part: the call must end with an error.
+   * Drops the waiting messages, so that a caller that does not read gets an error at once. One message may
+   * have been sent in part: the call must end with an error.
    */
   discard(): void
   /** Resolves when all messages were taken, or dropped by `discard` or an abort. */
@@ -168,16 +172,16 @@ export type AnyMethod = Method<any, any>
 export interface GrpcServerOptions {
   readonly methods: readonly AnyMethod[]
   readonly limits?: Partial<GrpcLimits>
-  /** The health for grpc.health.v1, which is not served without it. */
+  /** The health for grpc.health.v1. If undefined, the server does not serve grpc.health.v1. */
   readonly health?: HealthTable
   /** Called after each Check with its duration in milliseconds. */
   onHealthCheck?(tookMs: number): void
   /**
-   * Limits unfinished requests, also of several servers together; more get RESOURCE_EXHAUSTED. By default the
-   * server has its own.
+   * Limits the memory of unfinished requests; servers may share it. A request beyond it gets
+   * RESOURCE_EXHAUSTED. By default the server has a budget of its own.
    */
   readonly memory?: MemoryBudget
-  /** Called for every internal error; `path` is empty for one of a connection. */
+  /** Called for every internal error; `path` is empty for an error of a connection. */
   onDefect(path: string, error: unknown): void
 }
 
@@ -197,15 +201,15 @@ export interface GrpcLimits {
   /** The time from the drain to the abort of running calls; 0 for no abort. */
   readonly maxConnectionAgeGraceMs: number
   /**
-   * A request message of more than 1 KiB must arrive within this time, without the time in which the handler
-   * does not read; later, the call ends with DEADLINE_EXCEEDED.
+   * A request message of more than 1 KiB must arrive within this time, not counting the time in which the
+   * handler does not read. After that, the call ends with DEADLINE_EXCEEDED.
    */
   readonly requestTimeoutMs: number
   /** A TLS handshake that takes longer is rejected. */
   readonly handshakeTimeoutMs: number
   /** The limit of unfinished TLS handshakes at an address; further connections are closed. */
   readonly maxHandshakes: number
-  /** The limit of those from one peer address, so that no peer locks out others. */
+  /** The limit of unfinished TLS handshakes from one peer address, so that no peer locks out others. */
   readonly maxHandshakesOfPeer: number
 }
 

@@ -1,7 +1,7 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { Metadata } from './server.ts'
 
-/** Under gRPC's standard names. */
+/** The codes under gRPC's standard names. */
 export const statusCodes = {
   OK: 0,
   CANCELLED: 1,
@@ -30,12 +30,14 @@ const errorNames = new Map<number, StatusName>(
     .map(([name, code]) => [code, name as StatusName]),
 )
 
-/** UNKNOWN for a code that gRPC does not define. */
+/** Returns UNKNOWN for a code that gRPC does not define. */
 export function statusName(code: number): StatusName {
   return errorNames.get(code) ?? 'UNKNOWN'
 }
 
-/** Ends a call with this status. The caller receives the message, so it must contain no secrets. */
+/**
+ * An error that ends a call with this status. The caller receives the message, so it must contain no secrets.
+ */
 export class GrpcError extends ExpectedError {
   readonly code: number
   readonly trailers: Metadata | undefined

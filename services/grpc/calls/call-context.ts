@@ -24,7 +24,9 @@ export interface CallHead {
   readonly metadataBytes: number
   /** Undefined without a deadline. */
   readonly timeoutMs: number | undefined
-  /** The value of grpc-encoding, for messages with the compressed flag; `identity` without one. */
+  /**
+   * The value of grpc-encoding, for messages with the compressed flag; `identity` if the header is absent.
+   */
   readonly compression: string
 }
 
@@ -35,7 +37,7 @@ export function noMemoryLeft(): GrpcError {
 
 export class CallTotals {
   size = 0
-  /** Health watches do not end by themselves. */
+  /** The number of running health watches, which do not end by themselves. */
   #watches = 0
   #onQuiet: (() => void) | undefined
 

@@ -1,7 +1,7 @@
 import type { ReadHeader } from '@tollway/chassis/tracing/tracing.ts'
 import type { Metadata } from '../server.ts'
 
-/** Binary values are ignored. */
+/** Returns a reader of the text values; binary values are ignored. */
 export function fromMetadata(metadata: Metadata): ReadHeader {
   return name => {
     const values = metadata.get(name)

@@ -30,9 +30,9 @@ export abstract class CallLifetime {
   /** Ends the call for the caller. Throws for invalid trailers, before anything is sent. */
   protected abstract sendStatus(status: WireStatus): void
   protected abstract onDefect(error: unknown): void
-  /** `reason` is undefined if the call was answered. */
+  /** Called when the call is over. `reason` is undefined if the call was answered. */
   protected abstract onOver(reason: GrpcError | undefined): void
-  /** Called once, when the handler has ended, too. */
+  /** Called once, when the call is over and the handler has ended. */
   protected abstract onLeave(): void
 
   get isOver(): boolean {
@@ -100,7 +100,7 @@ export abstract class CallLifetime {
     this.end(undefined)
   }
 
-  /** Answers with the status of a `GrpcError`, else INTERNAL without details. */
+  /** Answers with the status of a `GrpcError`; for any other error, with INTERNAL without details. */
   protected answerError(error: unknown): void {
     if (error instanceof GrpcError) {
       const trailers = error.trailers ? new Map([...(this.trailers ?? []), ...error.trailers]) : this.trailers
@@ -136,7 +136,10 @@ function callerGone(isCancelled: boolean): GrpcError {
     : new GrpcError('UNAVAILABLE', 'the connection is lost')
 }
 
-/** A `GrpcError`, such as the reason of the signal, or the AbortError of Node's functions. */
+/**
+ * Returns whether the error is a `GrpcError`, such as the reason of the signal, or the AbortError of Node's
+ * functions.
+ */
 function isConsequenceOfAbort(error: unknown): boolean {
   return error instanceof GrpcError || (error instanceof Error && error.name === 'AbortError')
 }

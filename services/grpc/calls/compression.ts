@@ -6,12 +6,12 @@ export const acceptEncoding: readonly [string, string] = ['grpc-accept-encoding'
 
 export const isSupported = (encoding: string): boolean => encoding === 'gzip'
 
-/** Only callers that name an encoding, and so may compress, need this header. */
+/** Only callers that name an encoding need this header: others do not compress. */
 export const acceptFields = (encoding: string): readonly (readonly [string, string])[] =>
   encoding === 'identity' ? [] : [acceptEncoding]
 
 /**
- * Never uses more memory than `maxBytes` for the result.
+ * Decompresses a message. Never uses more memory than `maxBytes` for the result.
  *
  * @throws GrpcError RESOURCE_EXHAUSTED for a longer result, INTERNAL for damaged data
  */

@@ -2,17 +2,20 @@ import { messagePrefixBytes } from '../http2/streams/stream.ts'
 import { GrpcError } from '../status.ts'
 import { decompress, isSupported } from './compression.ts'
 
-/** Larger buffers for an incomplete message are at most twice as large as the received bytes. */
+/**
+ * The least size of a buffer for an incomplete message. A larger buffer is at most twice as large as the
+ * received bytes.
+ */
 const minBufferBytes = 1024
 /**
- * Each new buffer for short messages is twice as large as the previous one, up to this: allocating costs more
- * than filling.
+ * The largest buffer for short messages. Each new one is twice as large as the previous one, because
+ * allocating costs more than filling.
  */
 const maxSharedBytes = 16 * 1024
 
 /**
- * Returns a view of the message if the bytes from `start` to before `end` are exactly one, not compressed and
- * within `maxBytes`.
+ * Returns a view of the message if the bytes from `start` to before `end` are exactly one message, which is
+ * not compressed and not longer than `maxBytes`.
  */
 export function onlyMessage(
   buffer: Buffer,
@@ -27,17 +30,17 @@ export function onlyMessage(
 }
 
 /**
- * Assembles messages from chunks. Pushed chunks are lent: a message taken before `keep` is a view of its
- * chunk. `keep` copies the rest to own memory, which short messages share.
+ * Assembles messages from chunks. A pushed chunk is lent: a message taken before `keep` is a view of its
+ * chunk. `keep` copies the bytes that were not taken to the reader's own memory, which short messages share.
  */
 export class MessageReader {
   readonly #maxBytes: number
   readonly #compression: string
-  /** Read next, from `#start` to before `#end`: own memory or a lent chunk. */
+  /** The bytes to read next, from `#start` to before `#end`, in own memory or a lent chunk. */
   #buffer: Buffer = noBuffer
   #start = 0
   #end = 0
-  /** Lent chunks after those bytes. */
+  /** The lent chunks that follow `#buffer`. */
   #behind: Buffer[] = []
   #behindBytes = 0
   #own: Buffer = noBuffer
@@ -74,7 +77,7 @@ export class MessageReader {
     }
   }
 
-  /** Copies bytes that were not taken to own memory; lent chunks are not used any more. */
+  /** Copies bytes that were not taken to own memory. From then on, no lent chunk is used. */
   keep(): void {
     this.#copyCurrent()
     for (const bytes of this.#behind) this.#copy(bytes)
@@ -162,7 +165,7 @@ export class MessageReader {
     return messagePrefixBytes + this.#buffer.readUInt32BE(this.#start + 1)
   }
 
-  /** The old memory is not reused, since taken messages are views of it. */
+  /** The old memory is not reused, since messages that were taken are views of it. */
   #makeRoom(bytes: number): void {
     const held = this.#end - this.#start
     const shared = Math.min(maxSharedBytes, 2 * this.#own.length)

@@ -6,7 +6,7 @@ import type { CallWire } from './stream-call.ts'
 type SinkWire = Pick<CallWire, 'sendMessage' | 'queuedBytes' | 'discardQueued'>
 type SinkCall = Pick<CallLifetime, 'signal' | 'isOver' | 'cut' | 'reportDefect'>
 
-/** The methods that `MessageSink` lacks are for the call. */
+/** The sink of one call. The methods that `MessageSink` does not have are for the call alone. */
 export class OwnedSink implements MessageSink {
   readonly #wire: SinkWire
   readonly #call: SinkCall

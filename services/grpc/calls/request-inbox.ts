@@ -1,22 +1,22 @@
 import { GrpcError } from '../status.ts'
 
-/** Asks for each message by `read`, and ignores messages after `close`. */
+/** Receives the messages of a call. It asks for each one by `read`, and ignores messages after `close`. */
 export interface RequestInbox {
   receive(bytes: Uint8Array): void
   halfClose(): void
-  /** The call is over. `reason` is set if it was aborted. */
+  /** To be called when the call is over. `reason` is set if it was aborted. */
   close(reason?: GrpcError): void
 }
 
 interface InboxOptions<In> {
-  /** `receive` or `halfClose` follows. */
+  /** Asks for a message: `receive` or `halfClose` is called later. */
   read(): void
   decode(bytes: Uint8Array): In
 }
 
 /**
- * Passes the only request on when the caller has ended its side. None, or several, are UNIMPLEMENTED, as gRPC
- * specifies.
+ * Passes a request on when the caller has ended its side. No request, or more than one, is answered with
+ * UNIMPLEMENTED, as gRPC specifies.
  */
 export function createSingleInbox<In>(
   options: InboxOptions<In> & { onRequest(request: In): void; onRejected(error: GrpcError): void },

@@ -20,9 +20,9 @@ export class RequestIntake {
   #call: StreamCall | undefined
   #wanted = false
   #ended = false
-  /** Received bytes that were not returned to the window. */
+  /** Received bytes that were not given back to the flow-control window. */
   #uncredited = 0
-  /** The only request of a method counts as unfinished until the caller ends its side. */
+  /** The size of a method's only request, which counts as unfinished until the caller ends its side. */
   #takenBytes = 0
   #reservation: Reservation | undefined
 
@@ -117,8 +117,8 @@ export class RequestIntake {
   }
 
   /**
-   * Returns bytes to the flow-control window: those of the taken messages; or all, while the handler waits
-   * for a message, which may be longer than the window.
+   * Gives bytes back to the flow-control window: the bytes of the taken messages, or all bytes while the
+   * handler waits for a message, which may be longer than the window.
    */
   #credit(): void {
     const used = this.#wanted ? this.#uncredited : Math.max(0, this.#uncredited - this.#reader.heldBytes)
@@ -127,5 +127,8 @@ export class RequestIntake {
   }
 }
 
-/** By the end of the turn, a handler that keeps reading has taken all messages of a chunk without a copy. */
+/**
+ * Copies lent bytes at the end of the turn. By then, a handler that keeps reading has taken all messages of a
+ * chunk without a copy.
+ */
 const keepAtTurnEnd = atTurnEnd<RequestIntake>(intake => intake.keep())

@@ -4,7 +4,7 @@ import type { CallLifetime } from './call-lifetime.ts'
 
 /**
  * Limits the wait for the rest of a request that counts in the memory budget: a caller that sends slowly, or
- * stops, would occupy request memory until its connection ends.
+ * stops, would otherwise occupy request memory until its connection ends.
  */
 export class RequestTimeout {
   readonly #timeoutMs: number

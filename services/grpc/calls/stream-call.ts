@@ -6,7 +6,7 @@ import { OwnedSink, tooLong } from './message-sink.ts'
 import { createSingleInbox, createStreamInbox, type RequestInbox } from './request-inbox.ts'
 import type { WireStatus } from './wire-metadata.ts'
 
-/** Functions throw only where this is documented. */
+/** The connection's side of a call. A function throws only where this is documented. */
 export interface CallWire {
   readonly metadata: Metadata
   readonly peer: string
@@ -22,7 +22,7 @@ export interface CallWire {
   sendParts(parts: readonly Uint8Array[]): void
   /** The sent bytes that the connection has not taken. `StreamCall.taken` is called when they decrease. */
   queuedBytes(): number
-  /** Drops these bytes. */
+  /** Drops the queued bytes. */
   discardQueued(): void
   /** Ends the call. Throws for invalid trailers, before anything is sent. */
   sendStatus(status: WireStatus): void
@@ -31,13 +31,13 @@ export interface CallWire {
 interface StreamCallOptions {
   readonly maxSendBytes: number
   onDefect(path: string, error: unknown): void
-  /** Called once, when the handler has ended, too; never within the constructor. */
+  /** Called once, when the call is over and the handler has ended; never within the constructor. */
   onEnd(): void
 }
 
 /**
- * Receives, decodes, calls the handler, encodes and sends, over any transport, whose events after the end of
- * the call are ignored.
+ * Receives, decodes, calls the handler, encodes and sends, over any transport. Events of the transport after
+ * the end of the call are ignored.
  */
 export class StreamCall extends CallLifetime implements Call {
   readonly metadata: Metadata
@@ -94,7 +94,7 @@ export class StreamCall extends CallLifetime implements Call {
     this.#options.onEnd()
   }
 
-  /** A handler of a request stream runs at once; of a single request, when that has arrived. */
+  /** Calls the handler: at once for a stream of requests, otherwise when the only request has arrived. */
   #start(method: AnyMethod): RequestInbox {
     const { read } = this.#wire
     const decode = (bytes: Uint8Array): unknown => method.decode(bytes)

@@ -13,7 +13,7 @@ import {
   type WireStatus,
 } from './wire-metadata.ts'
 
-/** Any kind but unary: `StreamCall` runs it over an HTTP/2 stream. */
+/** Begins a call of any kind but unary: `StreamCall` runs it over an HTTP/2 stream. */
 export function beginStreamingCall(context: CallContext, head: CallHead, stream: Stream): StreamListener {
   const { method } = head
   const isWatch = method.path === healthWatchPath

@@ -34,8 +34,8 @@ function headersFrame(block: Buffer, flags: number): Buffer {
 }
 
 /**
- * Faster than `StreamCall`, which runs all other kinds: the request is read without a copy, and an answer
- * that the handler returns without a promise is sent at once.
+ * A unary call. It is faster than `StreamCall`, which runs all other kinds: the request is read without a
+ * copy, and an answer that the handler returns without a promise is sent at once.
  */
 export class UnaryCall extends CallLifetime implements Call, StreamListener {
   readonly #context: CallContext

@@ -8,8 +8,8 @@ const metadataName = /^[0-9a-z_.-]+$/
 const printableAscii = /^[ -~]*$/
 
 /**
- * Names and values alternate in `fields`. Values of `-bin` are decoded from base64; fields of the transport
- * are left out.
+ * Decodes fields, in which names and values alternate. Values of `-bin` are decoded from base64; fields of
+ * the transport are left out.
  */
 export function decodeMetadata(fields: readonly string[]): Metadata {
   const metadata = new Map<string, (string | Uint8Array)[]>()
@@ -25,7 +25,10 @@ export function decodeMetadata(fields: readonly string[]): Metadata {
   return metadata
 }
 
-/** Senders may join values by commas, which base64 does not contain, and may omit the padding. */
+/**
+ * Decodes one or more values: senders may join them by commas, which base64 does not contain, and may omit
+ * the padding.
+ */
 function bytesValues(value: string): Uint8Array[] {
   return value.split(',').map(part => Buffer.from(part, 'base64'))
 }
@@ -69,7 +72,8 @@ const responseFields: readonly Field[] = [
 ]
 
 /**
- * The header block before the messages; `more` are fields of the transport. Throws as `encodeMetadata` does.
+ * Returns the header block before the messages; `more` are fields of the transport. Throws as
+ * `encodeMetadata` does.
  */
 export function encodeResponseHeaders(metadata?: Metadata, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...(metadata ? encodeMetadata(metadata) : [])])
@@ -81,12 +85,12 @@ export interface WireStatus {
   readonly trailers?: Metadata
 }
 
-/** The header block after the messages. Throws as `encodeMetadata` does. */
+/** Returns the header block after the messages. Throws as `encodeMetadata` does. */
 export function encodeTrailers(status: WireStatus): Buffer {
   return encodeHeaderBlock(statusFields(status))
 }
 
-/** The only header block of an answer without messages. Throws as `encodeMetadata` does. */
+/** Returns the only header block of an answer without messages. Throws as `encodeMetadata` does. */
 export function encodeTrailersOnly(status: WireStatus, more: readonly Field[] = []): Buffer {
   return encodeHeaderBlock([...responseFields, ...more, ...statusFields(status)])
 }
@@ -98,8 +102,8 @@ function statusFields({ code, message, trailers }: WireStatus): Field[] {
 }
 
 /**
- * As gRPC specifies: printable ASCII except `%` is kept, other bytes of the UTF-8 text become `%` and two
- * hexadecimal digits. Spaces are encoded too if any character needs it.
+ * Encodes a status message as gRPC specifies: printable ASCII except `%` is kept, and each other byte of the
+ * UTF-8 text becomes `%` and two hexadecimal digits. Spaces are encoded too if any character needs it.
  */
 function percentEncoded(text: string): string {
   if (/^[ -$&-~]*$/.test(text) && text === text.trim()) return text

@@ -15,9 +15,9 @@ interface RepeatedCall {
 }
 
 /**
- * Makes unary calls one after the other over one connection, without a gRPC library, whose memory the process
- * would keep. Resolves with the number of calls that the server has ended with any status. Rejects when no
- * connection can be made.
+ * Makes unary calls one after the other over one connection. It uses no gRPC library, which would stay in the
+ * memory of the process. Resolves with the number of calls that the server has ended with any status. Rejects
+ * when no connection can be made.
  */
 export async function callRepeatedly({ port, path, message, calls, signal }: RepeatedCall): Promise<number> {
   const fields = encodeHeaderBlock([

@@ -12,12 +12,12 @@ export interface ChannelOptions {
   /** Undefined for an unencrypted connection. */
   readonly tls?: ClientTls | undefined
   /**
-   * The interval of pings while a call runs; none by default. Only for servers that permit pings so often:
-   * grpc-go permits one in 5 minutes and closes a connection with more, after which grpc-js doubles the
-   * interval. TCP keepalive finds half-open connections without pings.
+   * The interval of pings while a call runs; none by default. Use it only for servers that permit pings so
+   * often: grpc-go permits one in 5 minutes and closes a connection with more, after which grpc-js doubles
+   * the interval. TCP keepalive finds half-open connections without pings.
    */
   readonly keepaliveMs?: number | undefined
-  /** Calls fail with UNAVAILABLE without an answer to a ping in this time. Defaults to 10,000. */
+  /** Calls fail with UNAVAILABLE if a ping gets no answer in this time. Defaults to 10,000. */
   readonly keepaliveTimeoutMs?: number | undefined
   /**
    * After this time a connection attempt is abandoned, and calls that wait for it fail with UNAVAILABLE.
@@ -34,7 +34,7 @@ const defaultConnectTimeoutMs = 3_000
 const initialReconnectMs = 100
 const maxReconnectMs = 1_000
 
-/** A connection attempt that takes too long is replaced. */
+/** A connection that replaces an attempt to connect that takes too long. */
 export class Channel {
   readonly #target: string
   readonly #options: ChannelOptions
@@ -77,7 +77,7 @@ export class Channel {
   }
 }
 
-/** When it is closed, its running calls continue. */
+/** Creates a client of grpc-js. When it is closed, its running calls continue. */
 function createClient(target: string, options: ChannelOptions): Client {
   const { tls } = options
   const channelCredentials = tls ? toChannelCredentials(tls) : credentials.createInsecure()

@@ -18,9 +18,9 @@ export interface GrpcClient {
    * this client.
    */
   unary<In, Out>(path: string, codec: Codec<Out, In>, request: In, options?: UnaryOptions): Promise<Out>
-  /** Any streaming kind. For a method with a single request, `write` it once and `end`. */
+  /** Begins a call of any streaming kind. For a method with a single request, `write` it once and `end`. */
   bidi<In, Out>(path: string, codec: Codec<Out, In>, options?: CallOptions): BidiCall<In, Out>
-  /** Running calls continue, and end by their signals. */
+  /** Closes the connection when it has no calls: running calls continue, and end by their signals. */
   close(): void
 }
 
@@ -37,7 +37,7 @@ interface CallOptions {
 }
 
 export interface UnaryOptions extends CallOptions {
-  /** Then the call rejects with DEADLINE_EXCEEDED; also sent to the server. */
+  /** After this time the call rejects with DEADLINE_EXCEEDED. The server receives the timeout too. */
   readonly timeoutMs?: number | undefined
 }
 
@@ -50,15 +50,18 @@ export interface BidiCall<In, Out> {
   /** Tells the server that no more requests follow. */
   end(): void
   /**
-   * The answers, to be iterated once; leaving the loop cancels the call. Throws a `GrpcError` unless the
-   * server ends the call with OK; UNAVAILABLE if it disconnected.
+   * The answers, which can be iterated once; leaving the loop cancels the call. Throws a `GrpcError` unless
+   * the server ends the call with OK; UNAVAILABLE if the server disconnected.
    */
   readonly messages: AsyncIterable<Out>
   /** The initial metadata of the answer; never settles if the call ends without any. */
   readonly headers: Promise<Metadata>
 }
 
-/** Creates a client for `host:port` or `unix:/path`. The first call connects, so this never fails. */
+/**
+ * Creates a client for `host:port` or `unix:/path`. It connects with the first call, so this function never
+ * fails.
+ */
 export function createGrpcClient(target: string, options: GrpcClientOptions = {}): GrpcClient {
   if (options.log !== undefined) logGrpcJs(options.log)
   const channel = new Channel(target, options)
@@ -197,15 +200,15 @@ function cancelled(): GrpcError {
 }
 
 /**
- * grpc-js still starts a call that is cancelled at the moment it is made, and it would never end at the
- * server; so it is cancelled again after the start.
+ * Cancels a call. If that happens at the moment the call is made, grpc-js still starts it, and it would never
+ * end at the server; so it is cancelled again after the start.
  */
 function cancel(call: { cancel(): void }): void {
   call.cancel()
   setImmediate(() => call.cancel())
 }
 
-/** The returned function removes the listener. */
+/** Adds a listener; the returned function removes it. */
 function onAbort(signal: AbortSignal | undefined, listener: () => void): () => void {
   signal?.addEventListener('abort', listener)
   return () => signal?.removeEventListener('abort', listener)
@@ -231,14 +234,14 @@ export function fromGrpcJsMetadata(metadata: GrpcJsMetadata): Metadata {
   return new Map(Object.entries(metadata.toJSON()))
 }
 
-/** A Buffer of the same memory, which grpc-js requires for bytes. */
+/** Returns a Buffer of the same memory, which grpc-js requires for bytes. */
 function asBuffer(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 }
 
 /**
- * Errors of grpc-js are warnings, since the affected calls report their own. It has one logger for the
- * process: the latest call decides.
+ * Logs errors of grpc-js as warnings, since the affected calls report their own. grpc-js has one logger for
+ * the process: the latest call of this function decides.
  */
 function logGrpcJs(log: Log): void {
   setLogger({

@@ -13,7 +13,7 @@ export interface WatchedClientTls extends ClientTls {
 }
 
 interface ClientTlsOptions {
-  /** Both paths are empty, or neither. */
+  /** The paths of `cert` and `key` are both empty, or neither is. */
   readonly cert: TlsFile
   readonly key: TlsFile
   /** An empty path means the authorities of the system. */
@@ -27,8 +27,8 @@ interface ClientTlsOptions {
 }
 
 /**
- * Changed files apply to later connections. Of the names in a certificate, only subject alternative names
- * count.
+ * Opens the TLS of a client. Changed files apply to later connections. Of the names in a certificate, only
+ * subject alternative names count.
  *
  * @throws Error that names every setting with an invalid file, and its problem
  */

@@ -11,7 +11,7 @@ export type CallState =
       readonly kind: 'interrupted'
       readonly error: Error
       readonly retryMs: number
-      /** The previous call ended for the same reason, and none has worked since. */
+      /** Whether the previous call ended for the same reason and none has worked since. */
       readonly isRepeated: boolean
     }
 
@@ -26,9 +26,13 @@ export interface ReconnectingCallOptions {
    * A call that lasts longer counts as working and resets the delays. By default the duration does not count.
    */
   readonly establishedMs?: number | undefined
-  /** If true, the next call begins at once after one that lasted `establishedMs` and the delay. */
+  /**
+   * If true, the next call begins at once after a call that lasted longer than `establishedMs` and the delay.
+   */
   readonly reopensAtOnce?: boolean | undefined
-  /** After UNIMPLEMENTED: the server has another version. Defaults to the next delay of the backoff. */
+  /**
+   * The delay after UNIMPLEMENTED: the server has another version. Defaults to the next delay of the backoff.
+   */
   readonly unimplementedMs?: number | undefined
   readonly onState: (state: CallState) => void
   readonly clock?: Pick<Clock, 'monotonicMs'> | undefined
@@ -50,7 +54,7 @@ export class ReconnectingCall {
     this.#running = this.#run()
   }
 
-  /** Resolves when the call has ended. Only then the owner of the client closes the client. */
+  /** Resolves when the call has ended. The owner of the client closes the client only then. */
   async stop(): Promise<void> {
     this.#stopped.abort()
     await this.#running
@@ -113,7 +117,7 @@ export async function receiveAll<Message>(
 
 /** Receives the messages of a call to which the caller writes meanwhile. */
 export class BackgroundReceiver<Message> {
-  /** As `receiveAll`. May be awaited late: a rejection counts as handled. */
+  /** Settles as `receiveAll` does. May be awaited late: a rejection counts as handled. */
   readonly ended: Promise<void>
   #hasEnded = false
 

@@ -43,7 +43,7 @@ interface OpenCall {
   readonly startedMs: number
   readonly request: Uint8Array[]
   readonly answer: Uint8Array[]
-  /** Taken from the memory. */
+  /** The bytes that the call has taken from the memory. */
   bytes: number
 }
 
@@ -61,9 +61,9 @@ interface TapOptions {
 export type Direction = 'request' | 'answer'
 
 /**
- * Reads the unary calls of one method from the bytes of an HTTP/2 connection between others, without changing
- * anything. A call is reported when its answer has ended, or it was reset or lost. Messages of errors stay
- * percent-encoded.
+ * Reads the unary calls of one method from the bytes of an HTTP/2 connection of two other parties, without
+ * changing anything. A call is reported when its answer has ended, or when it was reset or lost. Messages of
+ * errors stay percent-encoded.
  */
 export class CallTap {
   readonly #options: TapOptions
@@ -91,7 +91,7 @@ export class CallTap {
     for (const id of [...this.#calls.keys()]) this.#fail(id, 'UNAVAILABLE', 'the connection was lost')
   }
 
-  /** Instead of `end` if some bytes were not read: drops the calls in progress. */
+  /** To be called instead of `end` if some bytes were not read: drops the calls in progress. */
   abandon(): void {
     for (const id of [...this.#calls.keys()]) this.#close(id)
   }
@@ -148,7 +148,7 @@ export class CallTap {
     call[direction].push(Uint8Array.prototype.slice.call(buffer, start, end))
   }
 
-  /** It is in the trailers of an answer, or in the headers without messages. */
+  /** Reads the status from the trailers of an answer, or from the headers of an answer without messages. */
   #onStatus(id: number, fields: readonly string[]): void {
     const status = findField(fields, 'grpc-status')
     if (status === undefined) return

@@ -8,7 +8,8 @@ export interface ConnectionOptions {
   /** The size as RFC 9113 (6.5.2) counts it. A longer list is truncated in the `RequestHead`. */
   readonly maxHeaderListBytes: number
   /**
-   * The peer is pinged after this time without bytes, and disconnected after as long again without an answer.
+   * After this time without bytes, the peer is pinged; after as long again without an answer, it is
+   * disconnected.
    */
   readonly keepaliveMs: number
   readonly clock: Clock

@@ -31,44 +31,45 @@ import { SendTurns } from './streams/send-turns.ts'
 import { messagePrefixBytes, Stream } from './streams/stream.ts'
 import { ConnectionStreams } from './streams/stream-table.ts'
 
-/** Cached by header block; undefined for a malformed request. */
+/** What a header block opens; it is cached by the bytes of the block. Undefined for a malformed request. */
 type Opener = { readonly open: OpenStream; readonly contentLength: number | undefined } | undefined
 
 /**
- * The bytes that the peer may send on all streams before a WINDOW_UPDATE. They are given back at once: a
- * stream whose handler does not read does not block others. The windows of streams and the memory budget
- * bound the stored bytes.
+ * The bytes that the peer may send on all streams before a WINDOW_UPDATE. The connection gives them back at
+ * once, so that a stream whose handler does not read does not block other streams. The windows of streams and
+ * the memory budget bound the stored bytes.
  */
 const connectionWindowBytes = 256 * 1024
 /**
- * The budget for frames that are not part of a call: each costs 1, or more for more work. A well-behaved peer
- * sends few of them, except in reply to DATA, which earns it more.
+ * The budget for frames that are not part of a call. Each frame costs 1, or more if it causes more work. A
+ * well-behaved peer sends few of them, except in reply to DATA, which adds to its budget.
  */
 const controlFrames = { burst: 2_000, perSecond: 200 }
 /**
- * Earned with each DATA frame that the peer receives: it may answer with a WINDOW_UPDATE for the stream and
- * the connection, and a PING to measure the bandwidth, as grpc-go does. It earns 1 more for each
- * `bytesOfOneEarned`, since it may read a large frame in pieces. A DATA frame shorter than a prefix earns
- * nothing: only a peer that opens its windows by a few bytes causes many of these.
+ * Added to the budget for each DATA frame that the peer receives: the peer may answer with a WINDOW_UPDATE
+ * for the stream and the connection, and with a PING to measure the bandwidth, as grpc-go does. Each
+ * `bytesOfOneEarned` of the frame add 1 more, since the peer may read a large frame in pieces. A DATA frame
+ * shorter than a prefix adds nothing: only a peer that opens its windows by a few bytes causes many of these.
  */
 const earnedByFrame = 4
 const bytesOfOneEarned = 512
-/** Earned with each stream, which may come with a PRIORITY and a WINDOW_UPDATE. */
+/** Added to the budget for each stream, which may come with a PRIORITY and a WINDOW_UPDATE. */
 const earnedByStream = 2
-/** SETTINGS, and unwanted header blocks, cost 1 more for this many bytes. */
+/** SETTINGS and unwanted header blocks cost 1, and 1 more for every so many bytes. */
 const settingsBytesOfOne = 48
 const unwantedBlockBytesOfOne = 64
 /**
- * A header list beyond the announced limit costs this, and 1 more for every `longListBytesOfOne` of its
- * block: more than its stream earns, but a proxy whose callers send a few such lists stays within the budget.
+ * The cost of a header list beyond the announced limit; every `longListBytesOfOne` of its block cost 1 more.
+ * That is more than its stream adds to the budget, but a proxy whose callers send a few such lists stays
+ * within it.
  */
 const longListCost = earnedByStream + 2
 const longListBytesOfOne = 1024
-/** Resets by the peer or because of its errors. */
+/** The budget for resets, by the peer or because of the peer's errors. */
 const resets = { burst: 10_000, perSecond: 10_000 }
-/** The time for a peer to receive the last frames and close its end. */
+/** How long a peer has to receive the last frames and close its end. */
 const lingerMs = 1000
-/** The time to wait for the acknowledgement of the first GOAWAY. Streams that begin later are ignored. */
+/** How long to wait for the acknowledgement of the first GOAWAY. Later streams are ignored. */
 const drainRoundTripMs = 10_000
 
 const drainPing = Buffer.from('drain...', 'latin1')
@@ -140,8 +141,8 @@ export class ServerConnection implements HeaderBlockSink {
   }
 
   /**
-   * Accepts no more streams, in two steps (RFC 9113, 6.8): those that the peer begins before it receives the
-   * first GOAWAY are still accepted. Closes the connection when all have ended.
+   * Accepts no more streams, in two steps (RFC 9113, 6.8): streams that the peer begins before it receives
+   * the first GOAWAY are still accepted. Closes the connection when all streams have ended.
    */
   drain(): void {
     if (this.#state !== 'open') return
@@ -197,13 +198,18 @@ export class ServerConnection implements HeaderBlockSink {
     for (const frame of headersFrames(streamId, whole, endStream, maxBytes)) this.output.append(frame)
   }
 
-  /** Both sides have ended the stream, it was reset, or lost; `ending` is one of `endings`. */
+  /**
+   * To be called when both sides have ended the stream, it was reset, or it was lost; `ending` is one of
+   * `endings`.
+   */
   onClosed(stream: Stream, ending: number): void {
     this.#streams.close(stream.id, ending)
     if (this.#state === 'drained') this.#endWhenIdle()
   }
 
-  /** The handler of a closed stream has ended: the stream no longer counts as concurrent. */
+  /**
+   * To be called when the handler of a closed stream has ended: the stream no longer counts as concurrent.
+   */
   onReleased(): void {
     this.#streams.release()
   }
@@ -387,7 +393,7 @@ export class ServerConnection implements HeaderBlockSink {
     this.#controlFrames.spend(1)
   }
 
-  /** A block of no open stream must be decoded too, since it may change the HPACK table. */
+  /** Charges a block of no open stream. It must be decoded too, since it may change the HPACK table. */
   #spendForUnwantedBlock(bytes: number): void {
     this.#controlFrames.spend(1 + bytes / unwantedBlockBytesOfOne)
   }
@@ -447,7 +453,7 @@ export class ServerConnection implements HeaderBlockSink {
   #onWidenedStreams(): void {
     this.#controlFrames.spend(this.turns.onAllWidened())
     if (this.peer.initialWindowBytes + this.#mostGranted <= maxWindowBytes) return
-    // It may be that of a closed stream.
+    // `#mostGranted` may be the window of a stream that is closed by now.
     const streams = this.#streams.openStreams()
     this.#controlFrames.spend(streams.length)
     this.#mostGranted = Math.max(0, ...streams.map(({ granted }) => granted))
@@ -527,12 +533,14 @@ class Keepalive {
     this.#timer = setInterval(() => this.#check(), intervalMs)
   }
 
-  /** Bytes have arrived. */
+  /** To be called when bytes have arrived. */
   onData(): void {
     this.#hasData = true
   }
 
-  /** SETTINGS have arrived. A peer that sends none in the first interval is disconnected. */
+  /**
+   * To be called when SETTINGS have arrived. A peer that sends none in the first interval is disconnected.
+   */
   onEstablished(): void {
     this.#isEstablished = true
   }
@@ -558,18 +566,18 @@ class Keepalive {
 }
 
 interface BudgetLimits {
-  /** The amount at the start, and the most that a peer can have from time alone. */
+  /** The budget at the start. Time refills it to at most this amount. */
   readonly burst: number
-  /** Refilling stops at `burst`. */
+  /** The amount that each second adds, up to `burst`. */
   readonly perSecond: number
 }
 
-/** A peer cannot save more for a flood. */
+/** The most that calls can add to a budget: a peer must not save up for a flood. */
 const maxEarned = 100_000
 
 /**
- * Limits the work that a peer can cause without calls: each piece costs an amount, which is refilled with
- * time and earned by calls.
+ * Limits the work that a peer can cause without calls. Each piece of work costs an amount; time and calls add
+ * to the budget.
  */
 class Budget {
   readonly #what: string
@@ -578,7 +586,7 @@ class Budget {
   #left: number
   #refilledMs: number
 
-  /** @param what for the message of the error */
+  /** @param what names what is limited, for the message of the error */
   constructor(what: string, limits: BudgetLimits, clock: Clock) {
     this.#what = what
     this.#limits = limits

@@ -1,6 +1,6 @@
 import type { HeaderBlock } from './hpack/hpack-decoder.ts'
 
-/** Valid by RFC 9113 (8.1 to 8.3). */
+/** The head of a request that is valid by RFC 9113 (8.1 to 8.3). */
 export interface RequestHead {
   readonly method: string
   readonly path: string
@@ -12,9 +12,9 @@ export interface RequestHead {
 }
 
 const fieldName = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
-/** No NUL, CR or LF, and no space or tab at either end (RFC 9113, 8.2.1). */
+/** Matches a value with NUL, CR or LF, or with a space or tab at either end (RFC 9113, 8.2.1). */
 const forbiddenInValue = /[\0\r\n]|^[ \t]|[ \t]$/
-/** HTTP/2 forbids fields about the connection (RFC 9113, 8.2.2). */
+/** Fields about the connection, which HTTP/2 forbids (RFC 9113, 8.2.2). */
 const connectionFields = new Set([
   'connection',
   'keep-alive',
@@ -24,7 +24,7 @@ const connectionFields = new Set([
 ])
 const requestPseudoFields = new Set([':method', ':scheme', ':authority', ':path'])
 
-/** Undefined for a malformed request, a stream error (RFC 9113, 8.1.1). */
+/** Returns undefined for a malformed request, which is a stream error (RFC 9113, 8.1.1). */
 export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | undefined {
   const pseudo = new Map<string, string>()
   const regular: string[] = []
@@ -48,7 +48,7 @@ export function parseRequest({ fields, truncated }: HeaderBlock): RequestHead | 
   return { method: method ?? '', path: path ?? '', fields: regular, contentLength, truncated }
 }
 
-/** Trailers have no pseudo-header fields (RFC 9113, 8.1). */
+/** Returns whether the fields are valid trailers: trailers have no pseudo-header fields (RFC 9113, 8.1). */
 export function areTrailers({ fields }: HeaderBlock): boolean {
   for (let index = 0; index < fields.length; index += 2) {
     if (!isRegularField(fields[index] ?? '', fields[index + 1] ?? '')) return false
@@ -60,7 +60,7 @@ function isRegularField(name: string, value: string): boolean {
   return fieldName.test(name) && !connectionFields.has(name) && (name !== 'te' || value === 'trailers')
 }
 
-/** Undefined without one, NaN for an invalid one or two different ones. */
+/** Returns undefined without a content-length, and NaN if it is invalid or has two different values. */
 function parseContentLength(fields: readonly string[]): number | undefined {
   let length: number | undefined
   for (let index = 0; index < fields.length; index += 2) {

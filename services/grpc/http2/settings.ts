@@ -11,7 +11,7 @@ import {
 const maxMaxFrameBytes = 2 ** 24 - 1
 const settingBytes = 6
 
-/** Those of RFC 9113 (6.5.2) that affect a server which never pushes. */
+/** The settings of RFC 9113 (6.5.2) that affect a server which never pushes. */
 interface PeerSettings {
   headerTableBytes: number
   initialWindowBytes: number
@@ -27,7 +27,7 @@ export function defaultPeerSettings(): PeerSettings {
 }
 
 /**
- * Unknown settings are ignored.
+ * Applies the settings of a frame. Unknown settings are ignored.
  *
  * @throws ConnectionError for an invalid value
  */
@@ -58,7 +58,7 @@ function readSetting(settings: PeerSettings, id: number, value: number): void {
   }
 }
 
-/** Other settings have the defaults of RFC 9113. */
+/** Returns a SETTINGS frame. Settings that it leaves out have the defaults of RFC 9113. */
 export function settingsFrame(maxConcurrentStreams: number, maxHeaderListBytes: number): Buffer {
   const settings = [
     [settingIds.MAX_CONCURRENT_STREAMS, maxConcurrentStreams],

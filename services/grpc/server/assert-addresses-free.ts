@@ -29,7 +29,7 @@ async function findSocketProblem(path: string): Promise<string | undefined> {
   return findSocketPathProblem(path) ?? ((await isServed(path)) ? 'another process listens on it' : undefined)
 }
 
-/** If no process listens, a server replaces the file. */
+/** Returns whether a process listens on the file. If none does, a server replaces the file. */
 function isServed(path: string): Promise<boolean> {
   return new Promise(resolve => {
     const client = connect(path)

@@ -1,7 +1,8 @@
 import type { GrpcLimits } from '../server.ts'
 
 /**
- * The age limit varies at random by this share, so that connections that began together do not end together.
+ * The share by which the age limit varies at random, so that connections that began together do not end
+ * together.
  */
 const jitter = 0.1
 

@@ -16,13 +16,13 @@ import { type Listener, openListener } from './listener.ts'
 import { peerName } from './peer-name.ts'
 import { type ConnectionContext, type ServedConnection, serveConnection } from './serve-connection.ts'
 
-/** Tests replace these settings. */
+/** The settings that tests replace. */
 type SocketServerSettings = Pick<ConnectionContext, 'clock' | 'random' | 'keepaliveMs'>
 
 const defaultSettings: SocketServerSettings = {
   clock: systemClock,
   random: Math.random,
-  // A vanished peer is detected after two to three intervals.
+  // A peer that has vanished is detected after two to three intervals.
   keepaliveMs: 9_000,
 }
 

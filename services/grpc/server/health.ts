@@ -126,7 +126,7 @@ const healthServerCodec: Codec<HealthRequest, HealthResponse> = {
   encode: ({ status }) => Uint8Array.of(0x08, status),
 }
 
-/** A client encodes requests and decodes answers. */
+/** The codec of a client, which encodes requests and decodes answers. */
 export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   decode(bytes) {
     const status = fieldOne(bytes, wireTypes.VARINT)
@@ -141,13 +141,13 @@ export const healthClientCodec: Codec<HealthResponse, HealthRequest> = {
   },
 }
 
-/** The length must fit into a varint of one byte. */
+/** The longest name of a service in a request: its length fits into a varint of one byte. */
 const maxServiceBytes = 127
 
 const wireTypes = { VARINT: 0, FIXED64: 1, LENGTH: 2, FIXED32: 5 } as const
 
 /**
- * Returns the last value of field 1, the only one in health checks; skips unknown fields, as protobuf
+ * Returns the last value of field 1, the only field in health checks; skips unknown fields, as protobuf
  * requires. Throws for malformed bytes.
  */
 function fieldOne(bytes: Uint8Array, wireType: number): Uint8Array | number | undefined {

@@ -36,7 +36,9 @@ export async function openListener(
   }
 }
 
-/** A socket file on which no process listens was left by a killed process, and is replaced. */
+/**
+ * Binds the address. A socket file on which no process listens was left by a killed process, and is replaced.
+ */
 async function bindOrReplace(server: Server, address: ListenAddress): Promise<void> {
   try {
     await bind(server, address)
@@ -70,7 +72,9 @@ function boundAddress(server: Server, asked: ListenAddress): BoundAddress {
   return { host: asked.host, port: typeof address === 'object' && address ? address.port : asked.port }
 }
 
-/** A socket file may be replaced only if a connection is refused, which proves that no process listens. */
+/**
+ * Returns whether a socket file may be replaced: only a refused connection proves that no process listens.
+ */
 async function isStale(socketPath: string, bindError: unknown): Promise<boolean> {
   if (!isCode(bindError, 'EADDRINUSE')) return false
   if (!(await lstat(socketPath)).isSocket()) return false

@@ -15,8 +15,8 @@ interface ServerTlsOptions {
 }
 
 /**
- * Undefined if the settings disable TLS. If changed files are invalid, a warning is logged and the last valid
- * ones stay in use.
+ * Returns undefined if the settings disable TLS. If changed files are invalid, a warning is logged and the
+ * last valid ones stay in use.
  *
  * @throws Error that names the settings and files that are missing or invalid
  */
@@ -51,7 +51,7 @@ export function openServerTls(
   }
 }
 
-/** Throws for settings that need another one. */
+/** Throws if a setting is set without another one that it needs. */
 function checkTogether(settings: ServerTlsSettings): void {
   const { grpcServerCertFile, grpcServerKeyFile, grpcClientCaFile, grpcClientSan } = settings
   if (!settings.grpcServerTls) {

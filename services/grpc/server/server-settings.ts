@@ -10,7 +10,7 @@ import {
 import type { ListenAddress } from '../server.ts'
 
 const port = integer(0, 65_535)
-/** Twice the default limit of a request message. */
+/** The least memory for unfinished requests: twice the default limit of a request message. */
 const minRequestMemoryBytes = 8 * 1024 * 1024
 
 export function grpcServerSettings(
@@ -85,11 +85,11 @@ export type GrpcServerSettings = SettingValues<ReturnType<typeof grpcServerSetti
 
 export interface GrpcAddressSettings
   extends Pick<GrpcServerSettings, 'grpcHost' | 'grpcPort' | 'grpcUnixSocket'> {
-  /** Each service has its own setting for this. */
+  /** Whether processes share the port. Each service has a setting of its own for this. */
   readonly reusePort: boolean
 }
 
-/** The unix socket if GRPC_UDS is set. */
+/** Returns the address of the gRPC server: the unix socket if GRPC_UDS is set. */
 export function grpcAddress({
   grpcUnixSocket,
   grpcHost,

@@ -111,7 +111,7 @@ function findPeerProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   return findClientProblem(tls, socket)
 }
 
-/** Undefined if the client certificate is accepted. */
+/** Returns undefined if the client certificate is accepted. */
 export function findClientProblem(tls: ServerTls, socket: TLSSocket): Error | undefined {
   if (!tls.requireClientCert) return undefined
   const certificate = socket.getPeerX509Certificate()

@@ -13,7 +13,10 @@ type FrameSink = (
   end: number,
 ) => void
 
-/** A frame within one chunk is passed on as a view of it; one that spans chunks is copied. */
+/**
+ * Reads frames. A frame within one chunk is passed on as a view of the chunk; a frame that spans chunks is
+ * copied.
+ */
 export class FrameReader {
   readonly #sink: FrameSink
   #prefaceRead = 0

@@ -1,6 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** RFC 9113, section 6. */
+/** The types of frames (RFC 9113, section 6). */
 export const frameTypes = {
   DATA: 0,
   HEADERS: 1,
@@ -22,7 +22,7 @@ export const frameFlags = {
   PRIORITY: 0x20,
 } as const
 
-/** Those of RFC 9113 (section 7) that this code uses. */
+/** The error codes of RFC 9113 (section 7) that this code uses. */
 export const errorCodes = {
   NO_ERROR: 0x0,
   PROTOCOL_ERROR: 0x1,
@@ -38,7 +38,7 @@ export const errorCodes = {
 
 type ErrorName = keyof typeof errorCodes
 
-/** RFC 9113, 6.5.2. */
+/** The identifiers of settings (RFC 9113, 6.5.2). */
 export const settingIds = {
   HEADER_TABLE_SIZE: 1,
   ENABLE_PUSH: 2,
@@ -51,7 +51,7 @@ export const settingIds = {
 export const preface = Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', 'latin1')
 
 export const frameHeadBytes = 9
-/** Every endpoint must accept this; the server announces no more (RFC 9113, 4.2). */
+/** Every endpoint must accept frames of this size; the server announces no larger ones (RFC 9113, 4.2). */
 export const defaultMaxFrameBytes = 16_384
 export const defaultWindowBytes = 65_535
 export const maxWindowBytes = 2 ** 31 - 1
@@ -96,7 +96,7 @@ export function writeFrameHead(
   return offset + frameHeadBytes
 }
 
-/** Big-endian, without the slow checks of Buffer's methods. */
+/** Writes a big-endian word of 32 bits, without the slow checks of Buffer's methods. */
 export function writeWord(target: Uint8Array, offset: number, word: number): void {
   target[offset] = word >>> 24
   target[offset + 1] = word >>> 16
@@ -104,21 +104,21 @@ export function writeWord(target: Uint8Array, offset: number, word: number): voi
   target[offset + 3] = word
 }
 
-/** Returns a frame in memory of its own: for infrequent frames, since the allocation costs time. */
+/** Returns a frame in memory of its own. Only for infrequent frames, since the allocation costs time. */
 export function frameBytes(type: number, flags: number, streamId: number, payload: Uint8Array): Buffer {
   const frame = Buffer.allocUnsafe(frameHeadBytes + payload.length)
   frame.set(payload, writeFrameHead(frame, 0, payload.length, type, flags, streamId))
   return frame
 }
 
-/** Big-endian: the payload of RST_STREAM and WINDOW_UPDATE, and the beginning of GOAWAY. */
+/** Returns big-endian words: the payload of RST_STREAM and WINDOW_UPDATE, and the beginning of GOAWAY. */
 export function wordBytes(...words: readonly number[]): Buffer {
   const bytes = Buffer.allocUnsafe(words.length * 4)
   for (const [index, word] of words.entries()) writeWord(bytes, index * 4, word)
   return bytes
 }
 
-/** HEADERS with at most `maxBytes`, and CONTINUATION with the rest (RFC 9113, 6.10). */
+/** Returns HEADERS with at most `maxBytes`, and CONTINUATION with the rest (RFC 9113, 6.10). */
 export function headersFrames(
   streamId: number,
   block: Uint8Array,

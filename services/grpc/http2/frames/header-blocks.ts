@@ -1,13 +1,14 @@
 import { type HeaderBlock, HpackDecoder } from '../hpack/hpack-decoder.ts'
 
-/** A full cache is cleared. */
+/** The most blocks in a cache; a full cache is cleared. */
 const maxRemembered = 64
-/** Frequent blocks are short. */
+/** The most bytes of a block in the cache: frequent blocks are short. */
 const maxRememberedBytes = 512
 
 /**
- * Decodes header blocks, and caches the result of `parse` by their bytes, since callers repeat the same few.
- * The bytes mean the same only while HPACK's dynamic table is unchanged, so every change clears the cache.
+ * Decodes header blocks, and caches the result of `parse` by the bytes of the block, since callers repeat the
+ * same few blocks. Equal bytes have the same meaning only while HPACK's dynamic table is unchanged, so every
+ * change clears the cache.
  *
  * Most blocks equal the previous one. Comparing bytes takes a tenth of the time of a string and a lookup.
  */
@@ -16,7 +17,7 @@ export class HeaderBlocks<Meaning> {
   readonly #parse: (block: HeaderBlock) => Meaning
   readonly #onTruncated: (bytes: number) => void
   readonly #remembered = new Map<string, Meaning>()
-  /** The meaning of the last block that the cache had. */
+  /** The meaning of the last block that was found in the cache. */
   #last: Meaning | undefined
   #lastBytes: Uint8Array = noBytes
   #lastLength = 0
@@ -36,7 +37,11 @@ export class HeaderBlocks<Meaning> {
     this.#onTruncated = onTruncated
   }
 
-  /** @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated` */
+  /**
+   * Returns the meaning of a block.
+   *
+   * @throws ConnectionError COMPRESSION_ERROR, and exceptions of `onTruncated`
+   */
   meaning(source: Buffer, start: number, end: number): Meaning {
     if (end - start > maxRememberedBytes) return this.#parse(this.decode(source, start, end))
     if (this.#last !== undefined && this.#isLast(source, start, end)) return this.#last
@@ -56,8 +61,8 @@ export class HeaderBlocks<Meaning> {
   }
 
   /**
-   * Decodes without the cache. Every block must be decoded, even if nobody needs it, since it may change the
-   * dynamic table.
+   * Decodes a block without the cache. Every block must be decoded, even if nobody needs it, since it may
+   * change the dynamic table.
    */
   decode(source: Buffer, start: number, end: number): HeaderBlock {
     const block = this.#decoder.decode(source, start, end)

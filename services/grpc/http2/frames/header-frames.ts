@@ -2,7 +2,8 @@ import { ConnectionError, frameFlags } from './frames.ts'
 import { dependsOnItself, priorityBytes, withoutPadding } from './payload-checks.ts'
 
 /**
- * The smallest limit of an encoded block. A longer one ends its connection: no well-behaved peer sends it.
+ * The smallest limit of an encoded block. A block beyond the limit ends its connection: no well-behaved peer
+ * sends it.
  */
 const minBlockBytes = 64 * 1024
 /** Shorter CONTINUATION frames count as control frames, since they carry little data for their cost. */
@@ -25,7 +26,7 @@ export interface HeaderBlockSink {
   onSmallContinuation(): void
 }
 
-/** The last CONTINUATION frame has not arrived. */
+/** A header block whose last CONTINUATION frame has not arrived. */
 interface OpenBlock {
   readonly streamId: number
   readonly endStream: boolean
@@ -34,19 +35,19 @@ interface OpenBlock {
   bytes: number
 }
 
-/** RFC 9113, 6.2 and 6.10. */
+/** Joins HEADERS and CONTINUATION frames to header blocks (RFC 9113, 6.2 and 6.10). */
 export class HeaderFrames {
   readonly #sink: HeaderBlockSink
   readonly #maxBytes: number
   #open: OpenBlock | undefined
 
-  /** @param maxListBytes of a decoded list; an encoded block may have twice as many bytes */
+  /** @param maxListBytes the limit of a decoded list; an encoded block may have twice as many bytes */
   constructor(maxListBytes: number, sink: HeaderBlockSink) {
     this.#sink = sink
     this.#maxBytes = Math.max(minBlockBytes, 2 * maxListBytes)
   }
 
-  /** 0 without an incomplete block. */
+  /** The bytes of an incomplete block; 0 if there is none. */
   get openBytes(): number {
     return this.#open?.bytes ?? 0
   }
@@ -78,7 +79,7 @@ export class HeaderFrames {
   }
 
   /**
-   * The caller has checked the number of the stream.
+   * Takes a CONTINUATION frame; the caller has checked the number of its stream.
    *
    * @throws ConnectionError PROTOCOL_ERROR, ENHANCE_YOUR_CALM, and exceptions of the sink
    */

@@ -4,7 +4,7 @@ import { ConnectionError, frameFlags, maxStreamId, maxWindowBytes, StreamError }
 export const priorityBytes = 5
 
 /**
- * The bounds without padding (RFC 9113, 6.1 and 6.2).
+ * Returns the bounds of the payload without its padding (RFC 9113, 6.1 and 6.2).
  *
  * @throws ConnectionError PROTOCOL_ERROR when the padding is longer than the frame
  */
@@ -15,7 +15,7 @@ export function withoutPadding(flags: number, buffer: Buffer, start: number, end
   return { start: start + 1, end: end - padding }
 }
 
-/** RFC 7540 (5.3.1) forbids that a stream depends on itself. */
+/** Returns whether the stream depends on itself, which RFC 7540 (5.3.1) forbids. */
 export function dependsOnItself(streamId: number, buffer: Buffer, start: number): boolean {
   return (buffer.readUInt32BE(start) & maxStreamId) === streamId
 }
@@ -35,7 +35,10 @@ export function checkGoAway(id: number, bytes: number): void {
   if (bytes < 8) throw new ConnectionError('FRAME_SIZE_ERROR', `GOAWAY of ${bytes} bytes`)
 }
 
-/** The caller rejects 0, an error of the stream or of the connection (RFC 9113, 6.9). */
+/**
+ * Returns the increment, which may be 0: the caller rejects that as an error of the stream or of the
+ * connection (RFC 9113, 6.9).
+ */
 export function windowIncrement(buffer: Buffer, start: number, end: number): number {
   if (end - start !== 4)
     throw new ConnectionError('FRAME_SIZE_ERROR', `WINDOW_UPDATE of ${end - start} bytes`)

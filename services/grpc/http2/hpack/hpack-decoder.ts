@@ -2,9 +2,9 @@ import { ConnectionError } from '../frames/frames.ts'
 import { staticTable } from './hpack-static-table.ts'
 import { decodeHuffman, maxDecodedBytes } from './huffman.ts'
 
-/** Each entry counts this in addition to its name and value (RFC 7541, 4.1). */
+/** Each entry counts this many bytes in addition to its name and value (RFC 7541, 4.1). */
 const entryOverheadBytes = 32
-/** The default of RFC 9113 (6.5.2), which this server does not change. */
+/** The size of the dynamic table: the default of RFC 9113 (6.5.2), which this server does not change. */
 export const dynamicTableBytes = 4096
 
 export interface HeaderBlock {
@@ -78,8 +78,8 @@ export class HpackDecoder {
   }
 
   /**
-   * Skips references of one byte to table entries. Beyond the limit they have no effect but cost time: a
-   * block of them is thousands of times shorter than its list.
+   * Skips references of one byte to table entries. Beyond the limit of the list such references have no
+   * effect but cost time: a block of them is thousands of times shorter than its list.
    */
   #skipReferences(): void {
     const newest = Math.min(0xfe, 0x80 + staticEntries.length + this.#table.length)
@@ -166,7 +166,7 @@ export class HpackDecoder {
     throw compressionError('an integer is too long')
   }
 
-  /** Checks a text that is not wanted, and returns it empty. */
+  /** Checks a text. Returns an empty one if the text is not wanted. */
   #text(isWanted: boolean): string {
     const first = this.#byte()
     const length = this.#integer(first, 7)

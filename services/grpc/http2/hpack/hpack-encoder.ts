@@ -1,6 +1,6 @@
 import { staticTable } from './hpack-static-table.ts'
 
-/** The first index in the static table; several fields may have the same name. */
+/** The first index of each name in the static table, where several fields may have the same name. */
 const nameIndices = new Map<string, number>()
 const fieldIndices = new Map<string, number>()
 for (const [position, [name, value]] of staticTable.entries()) {
@@ -9,14 +9,15 @@ for (const [position, [name, value]] of staticTable.entries()) {
 }
 
 /**
- * A size update to 0 (RFC 7541, 4.2). It must begin the first block if the peer allows a smaller dynamic
- * table than the default; 0 is always right, since this encoder inserts no entries.
+ * A size update to 0 (RFC 7541, 4.2). The first block must begin with a size update if the peer allows only a
+ * smaller dynamic table than the default. A size of 0 is always right, since this encoder inserts no entries.
  */
 export const emptyTableUpdate = Buffer.of(0x20)
 
 /**
- * RFC 7541, 6. Each character is one byte. Only the static table and literals without indexing are used: the
- * result does not depend on earlier blocks, so it can be encoded in advance.
+ * Encodes a header block (RFC 7541, 6) from texts whose characters are one byte each. It uses only the static
+ * table and literals without indexing: the result does not depend on earlier blocks, so it can be encoded in
+ * advance.
  */
 export function encodeHeaderBlock(fields: readonly (readonly [name: string, value: string])[]): Buffer {
   const bytes: number[] = []

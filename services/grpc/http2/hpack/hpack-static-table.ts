@@ -1,4 +1,4 @@
-/** RFC 7541 (appendix A): the indices 1 to 61. */
+/** The entries with the indices 1 to 61 (RFC 7541, appendix A). */
 export const staticTable: readonly (readonly [name: string, value: string])[] = [
   [':authority', ''],
   [':method', 'GET'],

@@ -1,6 +1,6 @@
 /**
- * The lengths in bits of the codes for the bytes 0 to 255 and the end of a string (RFC 7541, appendix B).
- * They define the codes: those of one length are consecutive, in the order of their symbols.
+ * The lengths in bits of the codes for the bytes 0 to 255 and the end of a string (RFC 7541, appendix B). The
+ * lengths define the codes: codes of one length are consecutive, in the order of their symbols.
  */
 const codeLengths = [
   13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28, 28, 28, 28,
@@ -88,7 +88,10 @@ function walk(root: Node, from: Node, nibble: number): { readonly node: Node; re
   return { node, emitted }
 }
 
-/** 1 if a string may end in the state: after up to seven bits of padding, all ones (RFC 7541, 5.2). */
+/**
+ * Returns 1 for each state in which a string may end: after up to seven bits of padding, all ones (RFC 7541,
+ * 5.2).
+ */
 function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   const ends = new Uint8Array(stateOf.size)
   let node: Node | undefined = root
@@ -100,12 +103,12 @@ function endStates(root: Node, stateOf: ReadonlyMap<Node, number>): Uint8Array {
   return ends
 }
 
-/** The shortest code has five bits. */
+/** Returns the most bytes that a string can decode to: the shortest code has five bits. */
 export const maxDecodedBytes = (bytes: number) => Math.ceil((bytes * 8) / 5)
 
 /**
- * `target` must have room for `maxDecodedBytes`. Returns the number of decoded bytes, or -1 for an invalid
- * string (RFC 7541, 5.2).
+ * Decodes a string to `target`, which must have room for `maxDecodedBytes`. Returns the number of decoded
+ * bytes, or -1 for an invalid string (RFC 7541, 5.2).
  */
 export function decodeHuffman(source: Uint8Array, start: number, end: number, target: Uint8Array): number {
   let state = 0

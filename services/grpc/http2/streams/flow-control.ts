@@ -1,6 +1,6 @@
 /**
- * The bytes that the peer may still send (RFC 9113, 5.2). Used bytes are announced to the peer only when they
- * are half of the window: otherwise each small message would cause a frame.
+ * The bytes that the peer may still send (RFC 9113, 5.2). Used bytes are given back only when they are half
+ * of the window: otherwise each small message would cause a frame.
  */
 export class ReceiveWindow {
   readonly #size: number
@@ -29,7 +29,7 @@ export class ReceiveWindow {
   }
 }
 
-/** Chunks in order, which wait for an open window and may be consumed in parts. */
+/** Chunks in order, which wait for an open window. They may be consumed in parts. */
 export class SendQueue {
   #chunks: Uint8Array[] = []
   #offset = 0

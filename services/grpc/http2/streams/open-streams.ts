@@ -4,8 +4,9 @@ const initialPlaces = 16
 const maxPlaces = 1024
 
 /**
- * The open streams by their numbers. The latest are in a ring, which suffices for most since numbers increase
- * by two, and grows up to `maxPlaces`. A stream that is still open when its place is needed moves to a map.
+ * The open streams by their numbers. The latest streams are in a ring, which grows up to `maxPlaces`; for
+ * most streams it suffices, since numbers increase by two. A stream that is still open when its place is
+ * needed moves to a map.
  *
  * A map alone costs 17 MiB under load: it is rehashed every few hundred calls, and V8 links the old table to
  * the new one. Once one table is in the old generation, all later ones stay alive, with every call that was
@@ -20,7 +21,7 @@ export class OpenStreams {
     return this.#size
   }
 
-  /** A copy, in the order of the numbers. */
+  /** Returns a copy, in the order of the numbers. */
   all(): readonly Stream[] {
     const latest = this.#latest.filter(stream => stream !== undefined)
     return [...this.#older.values(), ...latest].sort((a, b) => a.id - b.id)

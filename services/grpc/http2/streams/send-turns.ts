@@ -1,14 +1,14 @@
 import type { Stream } from './stream.ts'
 
 /**
- * The streams with data to send. Those with an open send window take turns; the others are not visited until
- * the peer opens their windows.
+ * The streams with data to send. Streams with an open send window take turns; the others are not visited
+ * until the peer opens their windows.
  */
 export class SendTurns {
   readonly #ready = new Set<Stream>()
   readonly #blocked = new Set<Stream>()
 
-  /** The streams whose turn may come, in order. One that is added during the iteration comes last. */
+  /** The streams whose turn may come, in order. A stream that is added during the iteration comes last. */
   get ready(): Iterable<Stream> {
     return this.#ready
   }
@@ -26,7 +26,7 @@ export class SendTurns {
     if (stream.sendWindow > 0 && this.#blocked.delete(stream)) this.#ready.add(stream)
   }
 
-  /** All blocked streams become ready, even if some windows are still closed. Returns their number. */
+  /** Makes all blocked streams ready, even if some windows are still closed. Returns their number. */
   onAllWidened(): number {
     const count = this.#blocked.size
     for (const stream of this.#blocked) this.#ready.add(stream)

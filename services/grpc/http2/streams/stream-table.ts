@@ -13,7 +13,7 @@ export class ConnectionStreams {
   #lastId = 0
   #lastAcceptedId = maxStreamId
 
-  /** 0 before the peer has begun the first stream. */
+  /** The number of the last stream that the peer has begun; 0 before the first. */
   get lastId(): number {
     return this.#lastId
   }
@@ -27,7 +27,7 @@ export class ConnectionStreams {
     return this.#open.size === 0
   }
 
-  /** A copy: streams may close while the caller iterates. */
+  /** Returns a copy: streams may close while the caller iterates. */
   openStreams(): readonly Stream[] {
     return this.#open.all()
   }
@@ -48,7 +48,7 @@ export class ConnectionStreams {
     return id <= this.#lastAcceptedId
   }
 
-  /** The peer cannot begin streams with lower numbers any more. */
+  /** Records that the peer has begun this stream: it cannot begin streams with lower numbers any more. */
   use(id: number): void {
     this.#lastId = id
   }
@@ -64,16 +64,17 @@ export class ConnectionStreams {
     this.#closed.add(id, ending)
   }
 
-  /** The handler of a closed stream has ended. */
+  /** Records that the handler of a closed stream has ended. */
   release(): void {
     this.#unreleased -= 1
   }
 
   /**
-   * Undefined when the frame is to be ignored, since this side has closed the stream or does not accept it.
+   * Returns the stream of a DATA frame; undefined if the frame is to be ignored, since this side has closed
+   * the stream or does not accept it.
    *
-   * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun, StreamError STREAM_CLOSED for any
-   *   other that is not open
+   * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun, StreamError STREAM_CLOSED for a
+   * stream that is not open for another reason
    */
   forData(id: number): Stream | undefined {
     const stream = this.forControl(id)
@@ -82,10 +83,11 @@ export class ConnectionStreams {
   }
 
   /**
-   * Undefined when they are to be ignored, since this side has closed the stream.
+   * Returns the stream of trailers; undefined if they are to be ignored, since this side has closed the
+   * stream.
    *
-   * @throws ConnectionError STREAM_CLOSED for a stream that the peer has ended, PROTOCOL_ERROR for any other
-   *   that is not open
+   * @throws ConnectionError STREAM_CLOSED for a stream that the peer has ended, PROTOCOL_ERROR for a stream
+   * that is not open for another reason
    */
   forTrailers(id: number): Stream | undefined {
     const stream = this.#open.get(id)
@@ -96,7 +98,7 @@ export class ConnectionStreams {
   }
 
   /**
-   * Undefined for a closed stream and one that is not accepted.
+   * Returns the stream of any other frame; undefined for a closed stream, and for one that is not accepted.
    *
    * @throws ConnectionError PROTOCOL_ERROR for a stream that was not begun
    */

@@ -16,24 +16,27 @@ import { ReceiveWindow, SendQueue } from './flow-control.ts'
 
 export interface StreamListener {
   /**
-   * The bytes of the body are in `buffer` from `start` to before `end`. The listener calls `credit` when it
-   * has used them.
+   * Receives a part of the body: the bytes in `buffer` from `start` to before `end`. The listener calls
+   * `credit` when it has used them.
    */
   onData(buffer: Buffer, start: number, end: number): void
-  /** No more data follows. */
+  /** Called when no more data follows. */
   onEnd(): void
-  /** Queued bytes were sent. Never called from within a method of the stream. */
+  /** Called when queued bytes were sent, but never from within a method of the stream. */
   onTaken(): void
   /**
-   * Nothing can be sent any more. `isCancelled` is true if the peer has cancelled the stream or broken a rule
-   * of the protocol, false if the connection was lost, here or behind a proxy.
+   * Called when nothing can be sent any more. `isCancelled` is true if the peer has cancelled the stream or
+   * broken a rule of the protocol, and false if the connection was lost, here or behind a proxy.
    */
   onReset(isCancelled: boolean): void
-  /** All frames of the chunk in which the stream began have been processed. */
+  /** Called when all frames of the chunk in which the stream began have been processed. */
   onTurnEnd(): void
 }
 
-/** Encoded in advance without the number of the stream: HEADERS, and the trailers with END_STREAM. */
+/**
+ * Frames that were encoded in advance, without the number of the stream: HEADERS, and the trailers with
+ * END_STREAM.
+ */
 export interface AnswerFrames {
   readonly headers: Buffer
   readonly trailers: Buffer
@@ -44,20 +47,20 @@ export const messagePrefixBytes = 5
 const streamIdOffset = 5
 
 /**
- * Like all objects that are created for each call, an instance of a class: methods of a prototype take no
- * memory for each stream, closures do.
+ * A class, because one is created for each call: the methods of a prototype take no memory for each stream,
+ * while closures do.
  */
 export class Stream {
   readonly id: number
   listener: StreamListener = ignoringListener
-  /** The peer has sent END_STREAM. */
+  /** Whether the peer has sent END_STREAM. */
   remoteEnded: boolean
-  /** Nothing can be sent or received any more. */
+  /** Whether nothing can be sent or received any more. */
   closed = false
   readonly receiveWindow = new ReceiveWindow(defaultWindowBytes)
   readonly #host: ServerConnection
   #granted = 0
-  /** The rest of the body; undefined without a content-length. */
+  /** The bytes of the body that have not arrived yet; undefined without a content-length. */
   #bodyLeft: number | undefined
   #released = false
   #queue: SendQueue | undefined
@@ -71,14 +74,14 @@ export class Stream {
     this.#bodyLeft = contentLength
   }
 
-  /** Negative after the peer has reduced the initial window. */
+  /** The bytes that may be sent. Negative after the peer has reduced the initial window. */
   get sendWindow(): number {
     return this.#host.peer.initialWindowBytes + this.#granted
   }
 
   /**
-   * Granted by WINDOW_UPDATE, minus the sent bytes. `sendWindow` adds the initial window, so that a change of
-   * that setting applies to all streams at once.
+   * The bytes that WINDOW_UPDATE frames have granted, minus the sent bytes. `sendWindow` adds the initial
+   * window, so that a change of that setting applies to all streams at once.
    */
   get granted(): number {
     return this.#granted
@@ -109,7 +112,7 @@ export class Stream {
     }
   }
 
-  /** The peer may send as many bytes again; see `ReceiveWindow`. */
+  /** Allows the peer to send as many bytes again; see `ReceiveWindow`. */
   credit(bytes: number): void {
     if (this.remoteEnded || this.closed) return
     const increment = this.receiveWindow.giveBack(bytes)
@@ -125,12 +128,12 @@ export class Stream {
     return this.#queue?.bytes ?? 0
   }
 
-  /** Sends after the queued bytes. The caller must not change them until they are sent. */
+  /** Sends the bytes after the queued ones. The caller must not change them until they are sent. */
   sendData(bytes: Uint8Array): void {
     if (!this.closed) this.#enqueue([bytes])
   }
 
-  /** The bytes may change after the call. */
+  /** Sends a message, whose bytes may change after the call. */
   sendMessage(message: Uint8Array): void {
     if (this.closed || this.#sendWhole(message)) return
     const framed = Buffer.allocUnsafe(messagePrefixBytes + message.length)
@@ -138,7 +141,7 @@ export class Stream {
     this.#enqueue([framed])
   }
 
-  /** One message of these parts, which are not copied, so they must never change. */
+  /** Sends one message of these parts, which are not copied, so they must never change. */
   sendParts(parts: readonly Uint8Array[]): void {
     if (this.closed) return
     const prefix = Buffer.alloc(messagePrefixBytes)
@@ -150,7 +153,7 @@ export class Stream {
     this.#enqueue([prefix, ...parts])
   }
 
-  /** A message that was partly sent stays incomplete. */
+  /** Drops the queued bytes. A message that was partly sent stays incomplete. */
   discardQueued(): void {
     this.#queue?.clear()
     this.#host.turns.delete(this)
@@ -162,7 +165,7 @@ export class Stream {
     if (!this.#queue || this.#queue.bytes === 0) this.#finish()
   }
 
-  /** Ends the stream without the queued bytes. */
+  /** Ends the stream, and drops the queued bytes. */
   endEarly(trailers: Uint8Array): void {
     this.discardQueued()
     this.end(trailers)
@@ -206,7 +209,10 @@ export class Stream {
     if (moved) this.listener.onTaken()
   }
 
-  /** Returns false and does nothing if earlier bytes are queued, or the whole message has no room. */
+  /**
+   * Sends the whole message. If earlier bytes are queued, or the message has no room, returns false and does
+   * nothing.
+   */
   #sendWhole(message: Uint8Array): boolean {
     const host = this.#host
     const bytes = messagePrefixBytes + message.length
@@ -252,7 +258,7 @@ export class Stream {
     return true
   }
 
-  /** Sends RST_STREAM. Notifying the listener is the duty of the caller. */
+  /** Sends RST_STREAM. The caller notifies the listener. */
   reset(code: number): void {
     if (this.closed) return
     this.#host.writeFrame(frameTypes.RST_STREAM, 0, this.id, wordBytes(code))
@@ -269,7 +275,7 @@ export class Stream {
     if (this.#released) this.#host.onReleased()
   }
 
-  /** The handler has ended. The stream counts as concurrent until it is also closed. */
+  /** Records that the handler has ended. The stream counts as concurrent until it is also closed. */
   release(): void {
     if (this.#released) return
     this.#released = true
@@ -298,7 +304,7 @@ function writeMessage(target: Buffer, offset: number, message: Uint8Array): numb
   return offset + messagePrefixBytes + message.length
 }
 
-/** Lets streams take turns, and fits into the buffer of the output. */
+/** The most bytes of a DATA frame: streams take turns, and a frame fits into the buffer of the output. */
 const maxDataBytes = 16_384
 const noBytes = Buffer.alloc(0)
 
