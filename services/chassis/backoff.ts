@@ -10,7 +10,7 @@ export interface BackoffOptions {
   readonly initialMs: number
   readonly maxMs: number
   readonly factor: number
-  /** The share of a delay that is random, 0 to 1: with 0.5 a delay lasts half to all of its time. */
+  /** The random share of a delay, from 0 to 1: with 0.5 a delay lasts from half of its time to all of it. */
   readonly jitter: number
   /** Returns a number uniform in [0, 1). */
   readonly random: () => number

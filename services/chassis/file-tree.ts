@@ -23,7 +23,7 @@ export function textFile(text: string, mode = 0o644): TreeEntry {
   return { kind: 'file', mode, content: Buffer.from(text) }
 }
 
-/** A file whose content is read later. Of a link, the content is that of its target. */
+/** A file whose content is read later. For a link, that is the content of its target. */
 export function fileCopy(path: string, mode = 0o644): TreeEntry {
   return { kind: 'file', mode, content: { path } }
 }

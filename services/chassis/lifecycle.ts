@@ -1,13 +1,14 @@
 import { type Clock, systemClock } from './clock.ts'
 
 /**
- * SIGTERM, SIGINT or the end of the channel to the parent process runs `stop` once; then the process exits
- * with code 0. An uncaught error, or a rejection of `stop`, is passed to `onFatal`, and the code is 1.
+ * On SIGTERM, SIGINT or the end of the channel to the parent process, `stop` is called once; then the process
+ * exits with code 0. After an uncaught error, or a rejection of `stop`, `onFatal` is called with it, and the
+ * code is 1.
  */
 interface LifecycleOptions {
   /** Ends the work of the process. There is no time limit, so this must end by itself. */
   stop(reason: string): Promise<void>
-  /** Called at each further signal later than 500 ms: the user does not want to wait for `stop`. */
+  /** Called at each further signal after 500 ms: the user does not want to wait for `stop`. */
   forceShutdown?(): void
   /** Called just before the process exits with code 1. */
   onFatal(error: unknown): void
@@ -15,8 +16,8 @@ interface LifecycleOptions {
 }
 
 /**
- * One Ctrl-C may reach a process twice, from the terminal and from its parent: signals within this time are
- * one.
+ * Signals within this time count as one: one Ctrl-C may reach a process twice, from the terminal and from its
+ * parent.
  */
 const sameRequestMs = 500
 

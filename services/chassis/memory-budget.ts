@@ -5,8 +5,8 @@
 export const defaultRequestMemoryBytes = 16 * 1024 * 1024
 
 /**
- * A shorter unfinished request is neither counted nor rejected, so that a short request in two pieces is
- * always served. The limits on the number of calls bound this memory.
+ * An unfinished request of at most this many bytes is neither counted nor rejected, so that a short request
+ * in two pieces is always served. The limits on the number of calls bound this memory.
  */
 export const uncountedBytes = 1024
 

@@ -12,9 +12,9 @@ export interface Setting<T> {
   readonly fallback: string
   /** One sentence for the documentation. */
   readonly help: string
-  /** Why a setting that is accepted for compatibility only has no effect. */
+  /** Why a setting that is accepted only for compatibility has no effect. */
   readonly noEffect?: string
-  /** The value may be in the file that NAME_FILE names, and no message shows it. */
+  /** Whether the value is a secret: it may be in the file that NAME_FILE names, and no message shows it. */
   readonly secret?: boolean
 }
 
@@ -137,7 +137,7 @@ export function integer(min: number, max: number): SettingKind<number> {
   }
 }
 
-/** May have a fraction and an exponent. */
+/** A number that may have a fraction and an exponent. */
 export function decimal(min: number, max: number): SettingKind<number> {
   return {
     allowed: `a number from ${min} to ${max}`,
@@ -149,7 +149,7 @@ export function decimal(min: number, max: number): SettingKind<number> {
   }
 }
 
-/** Accepts any letter case; the value has that of `words`. */
+/** One of these words in any letter case; the value is spelled as in `words`. */
 export function oneOf<const Word extends string>(...words: readonly Word[]): SettingKind<Word> {
   return {
     allowed: `one of ${words.map(word => word || '(empty)').join(', ')}`,
@@ -169,10 +169,13 @@ const durationUnitMs: Readonly<Record<string, number>> = {
 }
 
 const durationForm = /^\+?((\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h))+$/
-/** 20 days: Node's timers fire at once for more than 24.8. */
+/** 20 days: a timer of Node for more than 24.8 days fires at once. */
 export const maxDurationMs = 480 * 3_600_000
 
-/** Go's notation, in milliseconds, up to 480 h. A number without a unit is invalid, except 0. */
+/**
+ * A duration in Go's notation, converted to milliseconds, up to 480 h. A number without a unit is invalid,
+ * except 0.
+ */
 export function durationAtLeast(minMs: number): SettingKind<number> {
   const bounds = minMs === 0 ? 'at most 480h' : `${minMs}ms to 480h`
   return {
@@ -190,7 +193,7 @@ export function durationAtLeast(minMs: number): SettingKind<number> {
 
 export const durationMs: SettingKind<number> = durationAtLeast(0)
 
-/** `k1:v1,k2:v2`. A name may occur once; a value may contain colons. */
+/** Pairs such as `k1:v1,k2:v2`. A name may occur once; a value may contain colons. */
 export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   allowed: 'a list such as name:value,other:value',
   parse: value => {
@@ -206,7 +209,7 @@ export const pairs: SettingKind<ReadonlyMap<string, string>> = {
   },
 }
 
-/** `host:port`, `[IPv6]:port`, or `:port` with an empty host for every address of the machine. */
+/** An address: `host:port`, `[IPv6]:port`, or `:port` with an empty host for every address of the machine. */
 export const hostPort: SettingKind<{ readonly host: string; readonly port: number }> = {
   allowed: 'host:port, or :port',
   parse: value => {
@@ -217,7 +220,7 @@ export const hostPort: SettingKind<{ readonly host: string; readonly port: numbe
   },
 }
 
-/** A Markdown table for the documentation. */
+/** Returns a Markdown table for the documentation. */
 export function describeSettings(table: Record<string, Setting<unknown>>): string {
   const rows = Object.values(table).map(setting => {
     const names = [setting.name, ...(setting.aliases ?? [])].map(name => `\`${name}\``).join(', ')

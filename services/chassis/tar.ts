@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { FileTree, TreeEntry } from './file-tree.ts'
 
 /**
- * The format ustar (POSIX.1-1988), which every program reads. All fields are fixed: no byte depends on who
+ * The format is ustar (POSIX.1-1988), which every program reads. All fields are fixed: no byte depends on who
  * packs or when.
  */
 const blockBytes = 512

@@ -1,4 +1,4 @@
-/** `1 message`, `2 messages`. */
+/** Returns `1 message`, `2 messages`. */
 export const pluralize = (count: number, one: string, many: string): string =>
   `${count} ${count === 1 ? one : many}`
 
@@ -9,6 +9,6 @@ export function shorten(text: string, maxCharacters: number): string {
   return `${text.slice(0, maxCharacters - 1).replace(/\p{Cs}$/u, '')}…`
 }
 
-/** The start of a text in quotation marks, with escapes for control characters. */
+/** Returns the start of a text in quotation marks, with escapes for control characters. */
 export const quote = (text: string, maxCharacters = 200): string =>
   JSON.stringify(text.slice(0, maxCharacters))

@@ -4,8 +4,8 @@ export class WakeablePause {
   #end: () => void = () => {}
 
   /**
-   * Waits for `ms`, until `wake` is called or the signal aborts. Resolves with whether `wake` was called;
-   * never rejects.
+   * Waits until `ms` have passed, `wake` is called or the signal aborts. Resolves with whether `wake` was
+   * called; never rejects.
    */
   async wait(ms: number, signal: AbortSignal): Promise<boolean> {
     if (!this.#isWoken && !signal.aborted) {
@@ -23,7 +23,7 @@ export class WakeablePause {
     return wasWoken
   }
 
-  /** Ends the current pause, or else the next one at once. May be passed as a callback. */
+  /** Ends the current pause, or the next one at once if there is none now. May be passed as a callback. */
   readonly wake = (): void => {
     this.#isWoken = true
     this.#end()

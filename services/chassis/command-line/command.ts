@@ -17,7 +17,7 @@ export interface CommandAction extends Arguments {
   run(args: readonly string[], output: CommandOutput): Promise<number>
 }
 
-/** The first argument names the subcommand. */
+/** A command with subcommands, the first argument of which names the subcommand. */
 export interface Group {
   readonly subcommands: Readonly<Record<string, CommandAction | Group>>
 }
@@ -31,7 +31,7 @@ interface CommandTexts {
   readonly help: CommandHelp
 }
 
-/** The help also lists the options, from `Arguments.options`. */
+/** The texts of the help, which also lists the options of `Arguments.options`. */
 export interface CommandHelp {
   /** One line for each way to call the command: `--domain DOMAIN`. */
   readonly usage: readonly string[]
@@ -44,7 +44,10 @@ export interface CommandHelp {
   readonly examples: readonly string[]
 }
 
-/** 1: the input has problems. 2: the arguments are invalid, a file is missing, or the command failed. */
+/**
+ * `wrong`: the input has problems. `failed`: the arguments are invalid, a file is missing, or the command
+ * failed.
+ */
 export const exitCodes = { ok: 0, wrong: 1, failed: 2 } as const
 
 /** The arguments are not valid. `executeCommand` adds how to print the help. */

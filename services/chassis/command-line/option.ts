@@ -3,7 +3,7 @@ export type Completion =
   | { readonly kind: 'values'; readonly values: readonly string[] }
   | { readonly kind: 'file' }
   | { readonly kind: 'folder' }
-  /** The domains of the resources, and the rules of a domain. */
+  /** Suggests the domains of the resources, and the rules of a domain. */
   | { readonly kind: 'domain' }
   | { readonly kind: 'rule' }
 
@@ -13,7 +13,7 @@ export const aFolder: Completion = { kind: 'folder' }
 export const aDomain: Completion = { kind: 'domain' }
 export const aRule: Completion = { kind: 'rule' }
 
-/** The only source for parsing, help and completion. */
+/** An option of a command: the only source for parsing, help and completion. */
 export interface Option<Value = unknown> {
   readonly short?: string
   /** The value in the help: `FOLDER`. Empty for a switch. */
@@ -22,7 +22,7 @@ export interface Option<Value = unknown> {
   readonly help: string
   /** The value when the option is not given. */
   readonly fallback: Value
-  /** Empty if the help shows none. */
+  /** The default as the help shows it; empty to show none. */
   readonly shownFallback: string
   readonly repeats: boolean
   readonly completion: Completion
@@ -58,7 +58,7 @@ function option<Value>(
   return { shownFallback, repeats: false, completion: noValues, ...about, ...rest }
 }
 
-/** `--name` and `--name=true` turn it on, `--name=false` off. The default is off. */
+/** A switch: `--name` and `--name=true` turn it on, `--name=false` off. The default is off. */
 export function toggle(about: Omit<About, 'placeholder' | 'completion'>): Option<boolean> {
   const read = (texts: readonly string[]) => {
     if (last(texts) !== 'true' && last(texts) !== 'false') throw new Error('must be true or false')
@@ -79,7 +79,7 @@ export function texts(about: About & { readonly placeholder: string }): Option<r
   return option<readonly string[]>(about, { fallback: [], repeats: true, read: found => found })
 }
 
-/** The first name is the default. */
+/** An option with one of these names. The first name is the default. */
 export function choice<const Name extends string>(names: readonly [Name, ...Name[]], about: About) {
   return option<Name>(
     { placeholder: 'NAME', completion: { kind: 'values', values: names }, ...about },

@@ -69,7 +69,7 @@ function readArguments(args: readonly string[], options: Options) {
 
 interface OptionToken {
   readonly name: string
-  /** As the user wrote it: `-o` or `--output`. */
+  /** The name as the user wrote it: `-o` or `--output`. */
   readonly rawName: string
   readonly value: string | undefined
   readonly inlineValue: boolean | undefined

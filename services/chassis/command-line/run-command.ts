@@ -52,13 +52,13 @@ function runAction(
   throw new UsageError(nearest.endsWith(')') ? nearest : `${nearest}: must be ${either(names)}`)
 }
 
-/** `unknown command "statsu" (did you mean "status"?)`. */
+/** Returns `unknown command "statsu" (did you mean "status"?)`. */
 export function describeUnknown(what: string, name: string, names: readonly string[]): string {
   const nearest = nearestName(name, names)
   return `unknown ${what} ${JSON.stringify(name)}${nearest === undefined ? '' : ` (did you mean "${nearest}"?)`}`
 }
 
-/** `list, watch or interrupt`. */
+/** Returns `list, watch or interrupt`. */
 function either(names: readonly string[]): string {
   return names.length < 2 ? names.join('') : `${names.slice(0, -1).join(', ')} or ${names.at(-1)}`
 }

@@ -7,13 +7,15 @@ interface BackendWatchOptions {
 }
 
 interface BackendWatchTiming {
-  /** Applies while the backend answers and the last probe succeeded. */
+  /** The interval while the backend answers and the last probe succeeded. */
   readonly intervalMs: number
-  /** Applies during a failure, and after a probe that contradicts the known state. */
+  /** The interval during a failure, and after a probe that contradicts the known state. */
   readonly recheckMs: number
   /** A probe without an answer after this time counts as failed. */
   readonly timeoutMs: number
-  /** The number of consecutive contradicting probes that change the state: one slow answer changes nothing. */
+  /**
+   * The state changes after this many probes in a row that contradict it: one slow answer changes nothing.
+   */
   readonly confirmations: number
 }
 
@@ -44,7 +46,7 @@ export class BackendWatch {
     this.#timer = this.#checkLater(this.#timing.intervalMs)
   }
 
-  /** The cause of the failure as its start reported it; empty while the backend answers. */
+  /** The cause of the failure, as it was reported when the failure began; empty while the backend answers. */
   get problem(): string {
     return this.#problem
   }
@@ -83,7 +85,7 @@ export class BackendWatch {
   }
 }
 
-/** Resolves with the cause of the failure, or of a timeout; empty when the probe succeeded. Never rejects. */
+/** Resolves with the cause of a failure or timeout; empty when the probe succeeded. Never rejects. */
 async function probeOnce(probe: BackendWatchOptions['probe'], timeoutMs: number): Promise<string> {
   const late = Promise.withResolvers<string>()
   const timer = setTimeout(late.resolve, timeoutMs, `no answer within ${timeoutMs / 1000} s`).unref()

@@ -1,7 +1,10 @@
 import { isIPv6 } from 'node:net'
 
 const maxAddressCharacters = 64
-/** Providers assign /64 networks, the first four groups of an IPv6 address, as a whole. */
+/**
+ * The groups of an IPv6 address that identify a caller: providers assign whole /64 networks, the first four
+ * groups.
+ */
 const ipv6Groups = 4
 
 /**

@@ -14,8 +14,8 @@ type Monotonic = Pick<Clock, 'monotonicMs'>
 const shortestWaitMs = 0.001
 
 /**
- * Returns the milliseconds until a bucket has this many tokens. Its whole state is `fullMs`, when it will be
- * full.
+ * Returns the milliseconds until a bucket has this many tokens. `fullMs`, the time when the bucket will be
+ * full, is its whole state.
  */
 function waitFor(tokens: number, rate: Rate, fullMs: number, nowMs: number): number {
   const waitMs = Math.max(fullMs, nowMs) - nowMs - ((rate.burst - tokens) * 1_000) / rate.perSecond
@@ -67,13 +67,16 @@ export class RateLimiter {
   }
 }
 
-/** A key has one counter in each row, and the counter that is full soonest decides. */
+/**
+ * A key has one counter in each row. The counter that is full soonest decides, since it has the fewest tokens
+ * of other keys.
+ */
 const rows = 4
 const countersOfRow = 8_192
 const bytesOfIndex = 4
 
 /**
- * Limits how often each key does something, by a bucket of `perMinute` tokens for each.
+ * Limits how often each key does something, by a bucket of `perMinute` tokens for each key.
  *
  * The counters are a count-min sketch of 256 KiB that never grows. A key is wrongly rejected only if busy
  * keys share all of its counters; a busy key is never forgotten, however many keys there are. A random salt
@@ -100,7 +103,7 @@ export class KeyedRateLimiter {
     return waitMs
   }
 
-  /** Returns what `take` would, and takes nothing. */
+  /** Returns what `take` would return, but takes nothing. */
   waitMs(key: string): number {
     return this.#waitMs(this.#findCounters(key), this.#clock.monotonicMs())
   }

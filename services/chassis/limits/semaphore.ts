@@ -21,7 +21,7 @@ export class Semaphore {
     await new Promise<void>(start => this.#waiting.push({ weight, start }))
   }
 
-  /** Ends a task, and begins the waiting ones that fit, in order. */
+  /** Ends a task, and begins the waiting tasks that fit, in order. */
   release(weight = 1): void {
     this.#held -= weight
     for (let next = this.#waiting[0]; next && this.#fits(next.weight); next = this.#waiting[0]) {

@@ -2,8 +2,8 @@ import { format } from 'node:util'
 import type { Log } from './log.ts'
 
 /**
- * The level of each method of `console`. Errors are warnings: the call that fails because of one logs its own
- * error.
+ * The level of each method of `console`. Errors become warnings, because a call that fails because of one
+ * logs an error itself.
  */
 const levels = {
   debug: 'debug',

@@ -11,7 +11,7 @@ export class BoundedHistogram {
     this.#counts = new Float64Array(bounds.length)
   }
 
-  /** NaN is ignored. */
+  /** Adds a value; NaN is ignored. */
   record(value: number): void {
     if (Number.isNaN(value)) return
     const bucket = this.bounds.findIndex(bound => value <= bound)

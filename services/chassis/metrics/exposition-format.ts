@@ -6,20 +6,20 @@ export function labelsText(labels: Iterable<readonly [name: string, value: strin
   return Array.from(labels, ([name, value]) => `${name}="${escapeLabelValue(value)}"`).join(',')
 }
 
-/** The value may come from a caller and contain any character. */
+/** Escapes a value, which may come from a caller and contain any character. */
 function escapeLabelValue(value: string): string {
   return value
     .toWellFormed()
     .replace(/[\\"\n]/g, character => (character === '\n' ? '\\n' : `\\${character}`))
 }
 
-/** The HELP and TYPE lines before the samples of a metric. */
+/** Returns the HELP and TYPE lines before the samples of a metric. */
 export function headerLines(name: string, type: string, help: string): string {
   const escaped = help.toWellFormed().replace(/[\\\n]/g, found => (found === '\n' ? '\\n' : '\\\\'))
   return `# HELP ${name} ${escaped}\n${typeLine(name, type)}`
 }
 
-/** The only line before the samples of a metric without a help text. */
+/** Returns the only line before the samples of a metric without a help text. */
 export function typeLine(name: string, type: string): string {
   return `# TYPE ${name} ${type}\n`
 }

@@ -5,11 +5,11 @@ export const histogramBuckets = findBucket(maxMicroseconds) + 1
 
 /**
  * A distribution of durations in buckets of fixed bounds, in constant memory. A bucket is 1 µs wide, or at
- * most 1/32 of its lower bound: a duration read from the buckets is at most 3 % or 1 µs wrong. Sum and count
- * are exact.
+ * most 1/32 of its lower bound: a duration read from the buckets is at most 3 % or 1 µs wrong. The sum and
+ * the count are exact.
  */
 export class Histogram {
-  /** Changes with each record. */
+  /** The number of durations in each bucket; the array changes with each record. */
   readonly counts = new Float64Array(histogramBuckets)
   #count = 0
   #sumMs = 0
@@ -23,8 +23,8 @@ export class Histogram {
   }
 
   /**
-   * Adds one duration in milliseconds, without allocating memory. A negative value and NaN count as 0; above
-   * 35 minutes, the last bucket counts.
+   * Adds one duration in milliseconds, without allocating memory. A negative value and NaN count as 0; a
+   * value above 35 minutes counts in the last bucket.
    */
   record(ms: number): void {
     const valid = ms > 0 ? ms : 0
@@ -51,7 +51,7 @@ function findBucket(microseconds: number): number {
   return ((shift + 1) << subBucketBits) + ((microseconds >>> shift) & (subBuckets - 1))
 }
 
-/** The lower bound is inclusive, the upper one exclusive. */
+/** Returns the bounds of a bucket: the lower bound is inclusive, the upper one exclusive. */
 export function bucketRangeMs(bucket: number): { readonly fromMs: number; readonly toMs: number } {
   const shift = Math.max(0, (bucket >>> subBucketBits) - 1)
   const from = bucket < subBuckets ? bucket : (subBuckets + (bucket & (subBuckets - 1))) * 2 ** shift
@@ -59,8 +59,8 @@ export function bucketRangeMs(bucket: number): { readonly fromMs: number; readon
 }
 
 /**
- * The middle of a bucket, which stands for all its durations, rounded to four digits: more would show an
- * accuracy that buckets lack.
+ * Returns the middle of a bucket, which stands for all its durations, rounded to four digits: more would show
+ * an accuracy that buckets lack.
  */
 export function bucketMiddleMs(bucket: number): number {
   const { fromMs, toMs } = bucketRangeMs(bucket)
@@ -84,7 +84,10 @@ export function countsAtMost(counts: Float64Array, boundsMs: readonly number[]):
   })
 }
 
-/** The share `quantile` (0 to 1) of all durations is in this bucket or below; undefined without durations. */
+/**
+ * Returns the first bucket such that it and the lower ones have the share `quantile` (0 to 1) of all
+ * durations; undefined without durations.
+ */
 export function quantileBucket(counts: Float64Array, quantile: number): number | undefined {
   const all = counts.reduce((sum, count) => sum + count, 0)
   let left = quantile * all
@@ -95,7 +98,7 @@ export function quantileBucket(counts: Float64Array, quantile: number): number |
   return undefined
 }
 
-/** The middle of the bucket with the quantile; 0 without durations. */
+/** Returns the middle of the bucket with the quantile; 0 without durations. */
 export function quantileMs(counts: Float64Array, quantile: number): number {
   const bucket = quantileBucket(counts, quantile)
   return bucket === undefined ? 0 : bucketMiddleMs(bucket)

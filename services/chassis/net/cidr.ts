@@ -14,7 +14,7 @@ export function parseCidr(text: string): Cidr | undefined {
   return version === 0 || prefix > (version === 4 ? 32 : 128) ? undefined : { address, prefix }
 }
 
-/** Separated by commas; empty means none. */
+/** Networks separated by commas; an empty text means none. */
 export const cidrs: SettingKind<readonly Cidr[]> = {
   allowed: 'networks such as 10.1.0.0/16,fd00::/8',
   parse: value => {

@@ -10,7 +10,10 @@ const statuses: Readonly<Record<string, ClientErrorStatus>> = {
   ERR_HTTP_REQUEST_TIMEOUT: 408,
 }
 
-/** The connection stays open for a client that reads the answer only after it has sent its whole request. */
+/**
+ * How long the connection stays open for a client that reads the answer only after it has sent its whole
+ * request.
+ */
 const dropMs = 5_000
 
 /**

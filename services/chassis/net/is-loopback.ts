@@ -1,4 +1,4 @@
-/** A loopback address, `localhost`, or a name below it. */
+/** Returns whether the host is a loopback address, `localhost`, or a name below `localhost`. */
 export function isLoopback(host: string): boolean {
   const name = host.toLowerCase()
   if (name === 'localhost' || name.endsWith('.localhost') || name === '::1') return true

@@ -17,8 +17,8 @@ export function listenHttp(server: Server, address: SharedAddress): Promise<numb
 }
 
 /**
- * Accepts no new connections, and closes idle ones. Resolves when all requests have ended; those that still
- * run after `graceMs` are aborted.
+ * Accepts no new connections, and closes idle ones. Resolves when all requests have ended; requests that
+ * still run after `graceMs` are aborted.
  */
 export function closeHttp(server: Server, graceMs: number): Promise<void> {
   return new Promise(resolve => {

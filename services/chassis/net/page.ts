@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
-/** The path stays percent-encoded. */
+/** Returns the path, still percent-encoded, and the query. */
 export function parseTarget({ url = '' }: Pick<IncomingMessage, 'url'>): {
   readonly path: string
   readonly query: URLSearchParams

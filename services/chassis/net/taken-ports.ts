@@ -8,7 +8,7 @@ export interface PortAddress {
   readonly port: number
 }
 
-/** `error` is the one that `listen` would report. */
+/** A port that cannot be bound, with the error that `listen` would report. */
 interface TakenPort<Request extends PortAddress> {
   readonly request: Request
   readonly error: NodeJS.ErrnoException
@@ -36,11 +36,11 @@ export async function findTakenPorts<Request extends PortAddress>(
 }
 
 export interface PortSetting extends PortAddress {
-  /** `GRPC_PORT`. */
+  /** The name of the setting: `GRPC_PORT`. */
   readonly name: string
 }
 
-/** `GRPC_PORT: listen EADDRINUSE: …`. */
+/** Resolves with a line for each port that cannot be bound: `GRPC_PORT: listen EADDRINUSE: …`. */
 export async function findPortProblems(settings: readonly PortSetting[]): Promise<readonly string[]> {
   const taken = await findTakenPorts(settings)
   return taken.map(({ request, error }) => `${request.name}: ${error.message}`)
@@ -92,7 +92,7 @@ function bindError(localAddress: string, localPort: number): Promise<NodeJS.Errn
   })
 }
 
-/** An error of the form that those of `listen` have. */
+/** Returns an error of the form that the errors of `listen` have. */
 function listenError(code: string, errno: number, { host, port }: PortAddress): NodeJS.ErrnoException {
   const error = new Error(`listen ${code}: ${getSystemErrorMessage(errno)} ${host}:${port}`)
   return Object.assign(error, { code, errno, syscall: 'listen' })

@@ -14,10 +14,10 @@ export interface TlsFile {
 }
 
 interface TlsFilesOptions {
-  /** The certificate, followed by the intermediate ones. Set together with `key` or not at all. */
+  /** The certificate, followed by the intermediate certificates. Set together with `key` or not at all. */
   readonly cert?: TlsFile | undefined
   readonly key?: TlsFile | undefined
-  /** The authorities of the peer: one certificate or several. */
+  /** The authorities that may have issued the peer's certificate: one certificate or several. */
   readonly ca?: TlsFile | undefined
   /** Called once for each change that makes the files invalid, with one line without secrets. */
   onReloadFailed(reason: string): void
@@ -79,7 +79,7 @@ export class TlsFiles {
    */
   readonly credentials = (): TlsFileContents => this.#current
 
-  /** Returns the problems of the files before the first valid ones; empty when there are credentials. */
+  /** Returns the problems of the files until there are valid ones; empty when there are credentials. */
   readonly missing = (): string => this.#missing
 
   /** Adds a listener for changes of the credentials, until the returned function is called. */
@@ -181,7 +181,10 @@ function readTlsFiles(options: TlsFilesOptions): TlsFilesRead {
   return problems.length > 0 ? { problems, areAllMissing: false } : { value }
 }
 
-/** The cause of an error of `readBoundedFile` is that of the system. */
+/**
+ * Returns whether the file does not exist: the cause of an error of `readBoundedFile` is the error of the
+ * system.
+ */
 function isMissingFile(error: unknown): boolean {
   return ((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === 'ENOENT'
 }
@@ -212,7 +215,7 @@ export function parseCertificates(pem: string): readonly X509Certificate[] {
 }
 
 /**
- * Replaces errors of the library, which may quote the content.
+ * Parses a private key. Its own errors replace those of the library, which may quote the content.
  *
  * @throws Error if the text is not a private key in PEM, or the key is encrypted
  */
@@ -226,7 +229,7 @@ export function parseKey(pem: string): KeyObject {
 }
 
 /**
- * Returns an error with the names of the certificate, unless one of them is the expected one. Only subject
+ * Returns an error with the names of the certificate, unless one of them is the expected name. Only subject
  * alternative names count, never the common name (RFC 6125, 6.4.4; RFC 9525). The expected name is a DNS
  * name, which `*` as the first label of a name may match; an IP address; or a URI as in SPIFFE.
  */

@@ -10,9 +10,10 @@ import type { TracingSettings } from './tracing-settings.ts'
  */
 export interface Tracing {
   /**
-   * Starts the first span of a call. Its parent comes from the headers of the call: B3 in one or several,
-   * else W3C Trace Context. The sampling decision of a parent is kept; without a parent the sampling rate
-   * decides. For a call that is not sampled, returns undefined without computing the attributes.
+   * Starts the first span of a call. Its parent comes from the headers of the call: B3 in one header or
+   * several, otherwise W3C Trace Context. The sampling decision of a parent is kept; without a parent the
+   * sampling rate decides. For a call that is not sampled, returns undefined without computing the
+   * attributes.
    */
   startSpan(name: string, readHeader: ReadHeader, attributes?: () => SpanAttributes): Span | undefined
   /**
@@ -24,7 +25,10 @@ export interface Tracing {
 
 export interface Span {
   child(name: string, attributes?: SpanAttributes): Span
-  /** With an error, the status becomes ERROR with its message. Later calls have no effect. */
+  /**
+   * Ends the span. With an error, its status becomes ERROR with the error's message. Later calls have no
+   * effect.
+   */
   end(error?: unknown): void
   /** Runs `work`; the span ends with it, or with the promise that it returns. */
   run<T>(work: () => T): T
@@ -43,7 +47,7 @@ export const maxTextChars = 1024
 /** The shortest time between two warnings about the collector. */
 const warningIntervalMs = 60_000
 
-/** Distinguishes these spans from those of libraries. */
+/** The name that distinguishes these spans from spans of libraries. */
 const instrumentationScope = 'tollway'
 
 /**
@@ -135,7 +139,7 @@ async function createExporter(protocol: 'http' | 'grpc'): Promise<SpanExporter> 
   return new OTLPTraceExporter()
 }
 
-/** OTEL_RESOURCE_ATTRIBUTES can add attributes, but does not override those of the settings. */
+/** OTEL_RESOURCE_ATTRIBUTES can add attributes, but does not override the attributes of the settings. */
 function createResource(sdk: Sdk, settings: TracingSettings) {
   const { tracingServiceName, tracingServiceNamespace, tracingServiceInstanceId } = settings
   const fromEnvironment = sdk.detectResources({ detectors: [sdk.resourceAttributesEnvDetector] })
@@ -173,8 +177,8 @@ function textLimit({ getNumberFromEnv }: Sdk): number {
 }
 
 /**
- * A later format replaces the parent that an earlier one found: Envoy's order, so that both give a call the
- * same parent.
+ * Creates a propagator. A later format replaces the parent that an earlier one found: this is Envoy's order,
+ * so that both give a call the same parent.
  */
 function createPropagator(sdk: Sdk) {
   const { B3Propagator, CompositePropagator, W3CBaggagePropagator, W3CTraceContextPropagator } = sdk
@@ -217,7 +221,9 @@ function createSpan(sdk: Sdk, tracer: Tracer, started: SdkSpan): Span {
     },
   }
 
-  /** `end` takes undefined as success, but a rejection with undefined is a failure. */
+  /**
+   * Ends the span as failed: `end` takes undefined as success, but a rejection with undefined is a failure.
+   */
   function failWith(error: unknown): void {
     end(error ?? 'failed')
   }
@@ -254,7 +260,9 @@ class Warnings {
     if (this.#mayWarn()) this.#log.warn(message, fields)
   }
 
-  /** Adds to the number of the next warning of lost spans. It starts at 0 again after each. */
+  /**
+   * Adds to the number of lost spans in the next warning. The number starts at 0 again after each warning.
+   */
   onLost(spans: number, reason: string): void {
     this.#lostSpans += spans
     if (!this.#mayWarn()) return
@@ -271,8 +279,8 @@ class Warnings {
 }
 
 /**
- * Logs the SDK's warnings: invalid variables, spans beyond the queue, partial rejections. Its errors only
- * repeat the failed exports that `countLosses` reports.
+ * Logs the SDK's warnings: invalid variables, spans beyond the queue, partial rejections. The SDK's errors
+ * only repeat the failed exports that `countLosses` reports.
  */
 function listenToSdk({ diag, DiagLogLevel }: Sdk, warnings: Warnings): void {
   const nothing = () => {}
@@ -303,7 +311,7 @@ function countLosses({ ExportResultCode }: Sdk, exporter: SpanExporter, warnings
   }
 }
 
-/** Never rejects. */
+/** Resolves with whether the work ends in time. Never rejects. */
 async function settlesWithin(work: Promise<unknown>, timeoutMs: number): Promise<boolean> {
   const { promise: tooLate, resolve } = Promise.withResolvers<boolean>()
   const timer = setTimeout(() => resolve(false), timeoutMs)

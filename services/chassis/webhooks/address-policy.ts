@@ -1,20 +1,14 @@
 import { BlockList, isIPv4, isIPv6 } from 'node:net'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
-/**
- * IPv4 networks without public servers (IANA's special-purpose registries, RFC 6890): this host, private,
- * link-local (also a cloud's metadata service), carrier-grade NAT, documentation, benchmarks, multicast.
- */
+/** IPv4 networks without public servers (IANA's special-purpose registries, RFC 6890). */
 const privateIpv4 = [
   ...['0.0.0.0/8', '10.0.0.0/8', '100.64.0.0/10', '127.0.0.0/8', '169.254.0.0/16', '172.16.0.0/12'],
   ...['192.0.0.0/24', '192.0.2.0/24', '192.88.99.0/24', '192.168.0.0/16', '198.18.0.0/15'],
   ...['198.51.100.0/24', '203.0.113.0/24', '224.0.0.0/4', '240.0.0.0/4'],
 ]
 
-/**
- * Public IPv6 addresses. All others are rejected: ::1, unique local, link-local, IPv4-mapped, NAT64; and of
- * the public network protocols such as Teredo and 6to4, and documentation.
- */
+/** Public IPv6 addresses, apart from `privateIpv6`. */
 const publicIpv6 = ['2000::/3']
 const privateIpv6 = ['2001::/23', '2001:db8::/32', '2002::/16', '3fff::/20']
 
@@ -28,7 +22,10 @@ export class AddressPolicy {
     this.#exceptions = toBlockList(allowed)
   }
 
-  /** Any text but an IPv4 or IPv6 address is not allowed. */
+  /**
+   * Returns whether a webhook may be sent to the address. A text that is not an IPv4 or IPv6 address is not
+   * allowed.
+   */
   allows(address: string): boolean {
     const ip = unmapped(address)
     return ip !== undefined && (includes(this.#exceptions, ip) || isPublic(ip))
@@ -58,7 +55,10 @@ function findFamily(address: string): 'ipv4' | 'ipv6' {
   return isIPv4(address) ? 'ipv4' : 'ipv6'
 }
 
-/** `::ffff:10.0.0.1` reaches 10.0.0.1. Undefined for an address with a zone and for other texts. */
+/**
+ * Returns the IPv4 address in an IPv4-mapped one, since `::ffff:10.0.0.1` reaches 10.0.0.1. Undefined for an
+ * address with a zone and for other texts.
+ */
 function unmapped(address: string): string | undefined {
   if (isIPv4(address)) return address
   if (!isIPv6(address) || address.includes('%')) return undefined

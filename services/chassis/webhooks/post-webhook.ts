@@ -7,7 +7,7 @@ import { request as requestHttp } from '../net/node-http.ts'
 import type { AddressPolicy } from './address-policy.ts'
 import { checkWebhookUrl, readHost } from './webhook-url.ts'
 
-/** Production passes `resolveBySystem`. */
+/** Resolves with the addresses of a host name. Production passes `resolveBySystem`. */
 export type ResolveName = (name: string) => Promise<readonly string[]>
 
 export const resolveBySystem: ResolveName = async name => {
@@ -18,7 +18,7 @@ export const resolveBySystem: ResolveName = async name => {
 interface PostOptions {
   readonly policy: AddressPolicy
   readonly resolve: ResolveName
-  /** Includes DNS, connection, TLS and the answer. */
+  /** The time for DNS, connection, TLS and the answer together. */
   readonly timeoutMs: number
   /** Authorities that tests trust instead of the usual ones. */
   readonly ca?: string
@@ -38,14 +38,14 @@ export interface PostAnswer {
 }
 
 /**
- * The URL is not allowed, the connection failed, or the time is over. The message is safe to show to the
- * merchant.
+ * Thrown when the URL is not allowed, the connection failed, or the time is over. The message is safe to show
+ * to the merchant.
  */
 export class PostError extends Error {
   override readonly name = 'PostError'
 }
 
-/** Further bytes of an answer are not read; the connection is closed. */
+/** The bytes of an answer after these are not read; the connection is closed. */
 const maxAnswerBytes = 16 * 1024
 const maxHeaderBytes = 16 * 1024
 const userAgent = 'tollway-webhooks/1.0'

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import { webhookSecretBytes } from './webhook-secret.ts'
 
 interface Signed {
-  /** The same for each try. */
+  /** The id of the webhook, the same for each try. */
   readonly id: string
   /**
    * The time of this try in milliseconds since the epoch. Receivers reject an old one, so that nobody can
