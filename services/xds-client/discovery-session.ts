@@ -95,8 +95,8 @@ export class DiscoverySession {
 
   /**
    * Loads a stored response. Resolves with its problems, an empty list if it is active now; or with undefined
-   * if a configuration was active already. Its version is not sent to servers: a server that counts from 1
-   * again could use it for other content.
+   * if a configuration was active already. The version of the response is not sent to servers: a server that
+   * counts from 1 again could use it for other content.
    */
   adopt(response: DiscoveryResponse): Promise<readonly string[] | undefined> {
     return this.#inTurn(async () => {
@@ -161,7 +161,7 @@ async function hashResources(
 }
 
 /**
- * An empty list of another type would delete everything.
+ * Throws for another type, because an empty list of that type would delete everything.
  *
  * @throws Error that names both types if they differ
  */

@@ -6,15 +6,18 @@ import { statusCodes } from '@tollway/grpc/status.ts'
 import type { FeedConnection } from './feed-connection.ts'
 
 export interface FeedCallTiming {
-  /** The first delay applies again after a call that lasted longer than the longest delay. */
+  /**
+   * The delays between calls. The first delay applies again after a call that lasted longer than the longest
+   * delay.
+   */
   readonly backoff: Pick<BackoffOptions, 'initialMs' | 'maxMs'>
-  /** After UNIMPLEMENTED: the management server does not know the method. */
+  /** The delay after UNIMPLEMENTED: the management server does not know the method. */
   readonly unsupportedMs: number
 }
 
 /** What every call over the connection of the feed needs. */
 export interface FeedCallParts {
-  /** The owner of the feed closes its connection: stop the call before. */
+  /** The owner of the feed closes this connection; stop the call before. */
   readonly connection: FeedConnection
   readonly clock: Clock
   /** Returns a number uniform in [0, 1). */
@@ -32,8 +35,8 @@ interface FeedCallOptions extends Omit<FeedCallParts, 'connection'> {
 
 /**
  * A call over the connection of the feed, made again whenever it ends. Stop it before the connection is
- * closed. Only unexpected ends are warnings: the feed logs failures of the connection, and a server may lack
- * the method.
+ * closed. Only unexpected ends are logged as warnings: the feed logs failures of the connection, and a server
+ * may lack the method.
  */
 export function createFeedCall({
   callOnce,
@@ -61,7 +64,10 @@ export function createFeedCall({
   })
 }
 
-/** UNAVAILABLE (the server restarts) and UNIMPLEMENTED (it lacks the method) are expected. */
+/**
+ * Returns whether the error is neither UNAVAILABLE (the server restarts) nor UNIMPLEMENTED (it lacks the
+ * method).
+ */
 function isUnexpected(error: Error): boolean {
   const code = findStatusCode(error)
   return code !== undefined && code !== statusCodes.UNAVAILABLE && code !== statusCodes.UNIMPLEMENTED

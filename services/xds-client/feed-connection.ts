@@ -4,7 +4,7 @@ import type { WatchedClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 interface FeedConnectionOptions extends Omit<GrpcClientOptions, 'windowBytes' | 'connectTimeoutMs'> {
   /** The address of the management server: `host:port`. */
   readonly server: string
-  /** Closed with the connection; undefined for an unencrypted one. */
+  /** Closed with the connection; undefined for an unencrypted connection. */
   readonly tls?: WatchedClientTls | undefined
 }
 
@@ -24,8 +24,8 @@ export class FeedConnection {
   }
 
   /**
-   * The same client at each call. It is created when its TLS files exist, since no connection is possible
-   * before.
+   * Returns the same client at each call. It is created when its TLS files exist, since no connection is
+   * possible before.
    *
    * @throws Error that names the missing files
    */

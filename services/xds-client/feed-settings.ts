@@ -33,7 +33,7 @@ const additionalHeaders: SettingKind<ReadonlyMap<string, readonly [string]>> = {
   },
 }
 
-/** Values of `-bin` are binary, which the setting cannot express. */
+/** Returns whether the name is valid. Values of `-bin` names are binary, which the setting cannot express. */
 function isHeaderName(name: string): boolean {
   return /^[0-9a-z_.-]+$/.test(name) && !/^grpc-|-bin$/.test(name) && !reservedNames.has(name)
 }
@@ -42,7 +42,7 @@ function isHeaderName(name: string): boolean {
 const atLeast10Ms = durationAtLeast(10)
 
 /**
- * Other gRPC clients allow no less than 10 s
+ * An interval of pings. Other gRPC clients allow no less than 10 s
  * (https://github.com/grpc/proposal/blob/master/A8-client-side-keepalive.md). The operator's feed permits
  * more pings, which detect a stopped operator sooner.
  */

@@ -21,7 +21,7 @@ interface LastGoodFileOptions {
 const heading = /^tollway-last-good 1 (\d{1,15}) ([0-9a-f]{64})\n/
 const maxHeadingBytes = 120
 
-/** With the last good configuration a process can start without the management server. */
+/** The last good configuration in a file, with which a process can start without the management server. */
 export class LastGoodFile {
   readonly path: string
   readonly #options: LastGoodFileOptions
@@ -35,9 +35,9 @@ export class LastGoodFile {
   }
 
   /**
-   * Writes in the background, and of contents that arrive during a write only the newest. The write is
-   * atomic: after SIGKILL or a power cut, the file has the old or the new content. A failure is logged once
-   * for each reason in a row, and has no other effect.
+   * Writes the content in the background. Of contents that arrive during a write, only the newest is written.
+   * The write is atomic: after SIGKILL or a power cut, the file has the old or the new content. A failure is
+   * logged once for each reason in a row, and has no other effect.
    */
   store(content: Uint8Array): void {
     this.#waiting = content
@@ -46,7 +46,7 @@ export class LastGoodFile {
     })
   }
 
-  /** Undefined when there is no file, or when it cannot be used, which is logged. */
+  /** Returns undefined when there is no file. Also when it cannot be used; that is logged. */
   read(): { readonly content: Uint8Array; readonly ageMs: number } | undefined {
     const { path } = this
     const { maxBytes, clock, log } = this.#options

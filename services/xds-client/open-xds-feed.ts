@@ -10,8 +10,8 @@ import { openXdsTls } from './xds-tls.ts'
 const defaultMaxMessageBytes = 64 * 1024 * 1024
 
 /**
- * Other calls may use the connection until the feed closes it. Import this module only when there is a feed:
- * the gRPC client takes 6 MiB.
+ * Opens the feed. Other calls may use its connection until the feed closes it. Import this module only when
+ * there is a feed: the gRPC client takes 6 MiB.
  *
  * @throws Error that names the setting whose TLS file cannot be used
  */

@@ -21,7 +21,7 @@ const discoveryCodec = {
 }
 
 interface XdsFeedOptions extends DiscoverySessionOptions {
-  /** `stop` closes it. */
+  /** The connection of the feed, which `stop` closes. */
   readonly connection: FeedConnection
   /** Stores every good configuration, for a start without the management server. */
   readonly lastGoodFile?: LastGoodFile | undefined
@@ -47,17 +47,18 @@ interface XdsFeedOptions extends DiscoverySessionOptions {
 }
 
 /**
- * Servers that compare only versions, such as go-control-plane, answer a rejection at once with the same
- * response, and send a corrected one only in answer to the next rejection. This time slows down that loop,
- * and delays a correction by at most as much.
+ * Slows down servers that compare only versions, such as go-control-plane: they answer a rejection at once
+ * with the same response, and send a corrected one only in answer to the next rejection. It delays a
+ * correction by at most this time.
  */
 const defaultRejectionIntervalMs = 500
 
-/** A longer stream counts as established: an attempt to connect would have failed sooner. */
+/** A stream that lasted longer counts as established: an attempt to connect would have failed sooner. */
 const establishedMs = 10_000
 
 /**
- * Short, since callers get errors meanwhile, and long enough for the answer of a running management server.
+ * This time is short, since callers get errors meanwhile, and long enough for the answer of a running
+ * management server.
  */
 const defaultLastGoodPatienceMs = 1_000
 
@@ -82,7 +83,7 @@ export class XdsFeed {
       callOnce: (signal, onWorking) => this.#streamOnce(signal, onWorking),
       backoff: { ...backoff, nextMs: () => (this.#hadResponse ? backoff.nextMs() : connectRetryMs) },
       establishedMs,
-      // As when a server was replaced.
+      // The next stream begins at once, as when a server was replaced.
       reopensAtOnce: true,
       onState: state => this.#logState(state),
       clock,
@@ -135,7 +136,7 @@ export class XdsFeed {
     this.#isInterrupted = false
   }
 
-  /** A server can be unavailable for days, so a reason is a warning only once in a row. */
+  /** Logs a reason as a warning only once in a row, since a server can be unavailable for days. */
   #logState(state: CallState): void {
     if (state.kind === 'working') return
     const { connection, log } = this.#options
@@ -152,7 +153,7 @@ export class XdsFeed {
   }
 }
 
-/** The nonce is valid only in its stream. */
+/** Removes the nonce, which is valid only in its stream. */
 function withoutNonce({ versionInfo, typeUrl, resources }: DiscoveryResponse): Uint8Array {
   return toBinary(
     DiscoveryResponseSchema,
@@ -177,7 +178,7 @@ async function useLastGood(session: DiscoverySession, file: LastGoodFile, log: L
   }
 }
 
-/** At most one rejection in each interval. */
+/** Sends at most one rejection in each interval. */
 class RejectionSender {
   readonly #rate: RateLimiter
   #waiting: { send: () => void; readonly timer: NodeJS.Timeout; readonly over: () => void } | undefined
@@ -188,9 +189,9 @@ class RejectionSender {
   }
 
   /**
-   * Sends a rejection now, or when the interval has passed; it replaces one that waits. Resolves when the
-   * next response may be read: at once if none was waiting, so that a correction can be read; otherwise when
-   * the waiting one is sent, which slows down a server that does not wait for answers.
+   * Sends a rejection now, or when the interval has passed; a new rejection replaces one that waits. Resolves
+   * when the next response may be read: at once if no rejection was waiting, so that a correction can be
+   * read; otherwise when the waiting one is sent, which slows down a server that does not wait for answers.
    */
   send(send: () => void): Promise<void> {
     if (this.#waiting !== undefined) {
@@ -207,7 +208,7 @@ class RejectionSender {
     return Promise.resolve()
   }
 
-  /** A later response was good, or the stream has ended. */
+  /** Drops the waiting rejection: a later response was good, or the stream has ended. */
   cancel(): void {
     clearTimeout(this.#waiting?.timer)
     this.#waiting?.over()
@@ -225,7 +226,7 @@ class RejectionSender {
   }
 }
 
-/** The text of grpc-js when the server has closed the connection with ENHANCE_YOUR_CALM. */
+/** The message of grpc-js when the server has closed the connection with ENHANCE_YOUR_CALM. */
 const calmMessage = 'Bandwidth exhausted or memory limit exceeded'
 
 /** Returns the error of the system, without the sentences of grpc-js about name resolution around it. */
