@@ -61,7 +61,7 @@ type GaugeName =
 const maxRoutes = 200
 const overflowRoute = 'overflow'
 
-/** Gauges are read on request. */
+/** The statistics of one broker. Gauges are read on request. */
 export class BrokerStats {
   readonly #routes = new Map<string, RouteStats>()
   readonly #failures = new Map<string, number>()
@@ -109,7 +109,9 @@ function createRouteStats(): RouteStats {
   }
 }
 
-/** Every statistic by its dotted name, sorted: the sums of all routes, and those of each. */
+/**
+ * Returns every statistic by its dotted name, sorted: the sums of all routes, and the values of each route.
+ */
 export function statEntries(stats: BrokerStats): readonly (readonly [name: string, value: number])[] {
   const entries = new Map<string, number>()
   const add = (name: string, value: number) => entries.set(name, (entries.get(name) ?? 0) + value)
@@ -127,7 +129,7 @@ export function statEntries(stats: BrokerStats): readonly (readonly [name: strin
   return [...entries].sort(([a], [b]) => (a < b ? -1 : 1))
 }
 
-/** Requests without a matching route have an empty name. */
+/** Returns the name of a route in metrics: requests without a matching route have an empty name. */
 const routeLabel = (name: string) => name || 'default'
 
 function* listValues({ counters, violations, histograms }: RouteStats): Generator<readonly [string, number]> {
@@ -141,7 +143,7 @@ function* listValues({ counters, violations, histograms }: RouteStats): Generato
 
 const prefix = 'tollway_broker_'
 
-/** Prometheus' text format. */
+/** Returns the statistics in Prometheus' text format. */
 export function exposition(stats: BrokerStats): string {
   const text: string[] = []
   for (const [name, value] of stats.gauges()) {

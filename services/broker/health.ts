@@ -5,9 +5,9 @@ import type { Log } from '@tollway/chassis/log/log.ts'
 import type { StreamLog } from './stream-log/stream-log.ts'
 
 /**
- * Healthy when the log has answered once, the routes are loaded, and the process is not stopping. A log that
- * fails later does not count: all brokers of a Redis would be out of service at once, while callers get an
- * error that names the cause.
+ * Creates the health of a broker: healthy when the log has answered once, the routes are loaded, and the
+ * process is not stopping. A log that fails later does not count: all brokers of a Redis would be out of
+ * service at once, while callers get an error that names the cause.
  */
 export function createBrokerHealth(log: Pick<StreamLog, 'healthy' | 'problem' | 'onHealth'>): ServiceHealth {
   let answered = log.healthy
@@ -35,7 +35,7 @@ export class StreamLogHealth {
     this.#streamLog = streamLog
   }
 
-  /** Empty while the log answers. */
+  /** Why the log fails; empty while it answers. */
   get problem(): string {
     return this.#watch?.problem ?? ''
   }

@@ -36,7 +36,7 @@ const traceFlushTimeoutMs = 3_000
 const lastStatusMs = 1_000
 /** The time for the last notifications, after all requests have ended. */
 const lastNotificationsMs = 2_000
-/** A proxy may send all calls over one connection. */
+/** The limit of calls of one connection: a proxy may send all calls over one. */
 const maxConcurrentStreams = 10_000
 
 /**
@@ -110,7 +110,7 @@ export async function startService(settings: Settings, log: Log) {
   }
 }
 
-/** No port is open yet. */
+/** Creates the broker, without opening a port. */
 async function openBroker(settings: Settings, tracing: Tracing | undefined, log: Log) {
   const stats = new BrokerStats()
   const streamLog = await openStreamLog(settings)
@@ -162,7 +162,7 @@ function grpcOptions(
   }
 }
 
-/** Imports the Redis client only if needed. */
+/** Opens the stream log. Imports the Redis client only if it is needed. */
 async function openStreamLog(settings: Settings): Promise<StreamLog> {
   const { redisUrl: url, redisKeyPrefix: keyPrefix, maxKeptBytes } = settings
   const shared = { clock: systemClock, repeat: systemRepeat, maxKeptBytes }
@@ -171,14 +171,14 @@ async function openStreamLog(settings: Settings): Promise<StreamLog> {
   return createRedisLog({ ...shared, url, keyPrefix, podId: randomUUID(), random: Math.random })
 }
 
-/** Imports the gRPC client only for a feed. */
+/** Opens the feed, if the settings name one. Imports the gRPC client only then. */
 async function openFeed(settings: Settings, options: RouteFeedOptions): Promise<RouteFeed | undefined> {
   if (settings.routes === 'none') return undefined
   const { openRouteFeed } = await import('./management/route-feed.ts')
   return openRouteFeed(settings, options)
 }
 
-/** No call is accepted before the first routes, which may require tokens. */
+/** Waits for the first routes, which may require tokens: no call is accepted before. */
 async function waitForRoutes(feed: RouteFeed | undefined, table: RouteTable): Promise<void> {
   if (feed === undefined) return
   const { promise, resolve } = Promise.withResolvers<void>()

@@ -3,7 +3,7 @@ import type { AudioHeader, Disorder, Message, SkelAnimation, TimedList } from '.
 
 const pcm = 0
 const monoRates = [16000, 44100, 48000]
-/** More formats of the route are not listed. */
+/** At most this many formats of the route are named in a text. */
 const namedFormats = 5
 
 /**
@@ -77,9 +77,10 @@ interface End {
 }
 
 /**
- * Time codes of skeletal animation are finite and increase strictly in each list, and a message begins after
- * the end of the one before: the latest time code in all four lists. A message that breaks the rule counts
- * too, so that a producer that jumps once gets one violation ("Limits" of the animation data specification).
+ * Time codes of skeletal animation are finite and increase strictly in each list. A message begins after the
+ * end of the one before, which is the latest time code in its four lists. A message that breaks the rule
+ * counts too, so that a producer that jumps once gets one violation ("Limits" of the animation data
+ * specification).
  */
 function createTimeCodesRule(): Rule {
   let before: End | undefined
@@ -164,8 +165,8 @@ function createOrderRule(): Rule {
 }
 
 /**
- * Arrays of weights have a value for each blend shape of the header; those of translations, rotations and
- * scales one for each joint. Messages before the first header are not checked.
+ * Arrays of weights have a value for each blend shape of the header; arrays of translations, rotations and
+ * scales have one for each joint. Messages before the first header are not checked.
  */
 function createCountsRule(): Rule {
   let names: { readonly blendShapes: number; readonly joints: number } | undefined
@@ -203,11 +204,11 @@ function difference(
 interface Rule {
   /** Returns the found and the allowed values as text; undefined if the message follows the rule. */
   check(message: Message, number: number): string | undefined
-  /** Returns as `check` does whether the request may end here. */
+  /** Checks whether the request may end here. Returns the same as `check`. */
   end?(): string | undefined
   /** The state after the last checked message, as JSON; undefined without a state. */
   save?(): unknown
-  /** Takes a result of `save`, after `check` of the header. */
+  /** Continues from a result of `save`. To be called after `check` of the header. */
   restore?(saved: unknown): void
 }
 
@@ -216,7 +217,7 @@ export type RuleName = (typeof ruleNames)[number]
 
 export interface Violation {
   readonly rule: RuleName
-  /** Rules that are off are not checked. */
+  /** The mode of the rule. Rules that are off are not checked. */
   readonly mode: Exclude<RuleMode, 'off'>
   /** The number of the message in the request; the header is 0. */
   readonly messageNumber: number
@@ -253,7 +254,7 @@ export class StreamRules {
     return this.#collect(number, rule => rule.end?.())
   }
 
-  /** As JSON. */
+  /** Returns the states of the rules as JSON. */
   save(): SavedRules {
     return this.#active.map(({ name, broken, rule }) => [name, broken, rule.save?.()] as const)
   }
@@ -271,7 +272,7 @@ export class StreamRules {
     }
   }
 
-  /** `timeCodes ×12, counts ×3`; empty without violations. */
+  /** Returns `timeCodes ×12, counts ×3`; empty without violations. */
   summary(): string {
     const broken = this.#active.filter(entry => entry.broken > 0)
     return broken.map(entry => `${entry.name} ×${entry.broken}`).join(', ')

@@ -8,7 +8,7 @@ import {
 } from '@tollway/proto/tollway/operator/v1/stream_reports'
 import { createFeedCall, type FeedCallParts, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 
-/** What an operator may read. Changes nothing. */
+/** What an operator may read. Reading changes nothing. */
 export interface BrokerPages {
   /** Returns the list of requests as JSON of at most this many bytes. */
   list(maxBytes: number): string
@@ -61,14 +61,14 @@ export function createOperatorAnswers(options: OperatorAnswersOptions): Reconnec
       }
     }
     await call.write(encode({ case: 'hello', value: { ...identity } }))
-    // A write fails only with the call, which is reported here.
+    // A write fails only when the call fails, which is reported here.
     await receiveAll(call.messages, request => void answer(request).catch(() => {}))
   }
 
   return createFeedCall({ ...options, what: 'answer the operator', timing, callOnce })
 }
 
-/** Undefined for a request that this version does not know. */
+/** Returns undefined for a request that this version does not know. */
 async function createAnswer({ request }: BrokerRequest, pages: BrokerPages): Promise<Answer | undefined> {
   if (request.case === 'list') {
     return { id: request.value.id, json: pages.list(request.value.maxBytes) }

@@ -67,7 +67,7 @@ export function createLoadReporter(options: LoadReporterOptions): ReconnectingCa
   return createFeedCall({ ...options, what: 'report the load of streams', timing, callOnce })
 }
 
-/** Equal loads have equal bytes, in whatever order the routes are. */
+/** Encodes a report. Equal loads have equal bytes, in whatever order the routes are. */
 function encodeReport(uid: string, loads: readonly LocalRouteLoad[]): Uint8Array {
   const routes = [...loads].sort((a, b) => (a.route < b.route ? -1 : 1))
   return toBinary(StreamReportSchema, create(StreamReportSchema, { uid, routes }))

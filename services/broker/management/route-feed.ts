@@ -18,7 +18,7 @@ export interface RouteFeedOptions {
 export type RouteFeed = ReturnType<typeof openRouteFeed>
 
 /**
- * Loads routes from the management server into the table, and reports over the same connection; only if the
+ * Loads routes from the management server into the table. Reports over the same connection, but only if the
  * node's metadata has a `uid`, by which the operator knows this broker. Import this module only for a feed:
  * the gRPC client takes 6 MiB.
  *

@@ -8,7 +8,7 @@ export interface RouteIds {
   readonly targetObjectId: string
 }
 
-/** `defaultRoute` if no route matches. */
+/** Returns the route of a request; `defaultRoute` if none matches. */
 export type ChooseRoute = (ids: RouteIds) => Route
 
 /**
@@ -16,8 +16,9 @@ export type ChooseRoute = (ids: RouteIds) => Route
  *
  * 1. the routes with the longest stream id prefix. A prefix belongs to a namespace, so what its owner
  * requires, for example a token, takes precedence over the routes of others;
- * 2. of those, the routes whose match sets the most other fields;
- * 3. of those, the oldest; 4. of those, the first by name, in the order of UTF-16 units.
+ * 2. of these, the routes whose match sets the most other fields;
+ * 3. of these, the oldest;
+ * 4. of these, the first by name, in the order of UTF-16 units.
  *
  * The cost of a choice grows with the number of different prefix lengths, not of routes.
  */
@@ -42,10 +43,13 @@ export function createRouteChooser(routes: Iterable<Route>): ChooseRoute {
   }
 }
 
-/** Routes that differ only in their prefix; of those with the same one, the one that takes precedence. */
+/**
+ * Routes that differ only in their prefix. Of routes with the same prefix, the table has only the one that
+ * takes precedence.
+ */
 interface PrefixTable {
   readonly byPrefix: Map<string, Route>
-  /** The longest first. */
+  /** The lengths of the prefixes, the longest first. */
   readonly lengths: number[]
 }
 
@@ -69,7 +73,7 @@ function findLongest(table: PrefixTable | undefined, streamId: string): Route | 
   return undefined
 }
 
-/** The values of a match field that match this id. */
+/** Returns the values of a match field that match this id. */
 const listMatchingValues = (id: string) => (id === '' ? [''] : [id, ''])
 
 function precedes(route: Route, other: Route): boolean {

@@ -26,7 +26,7 @@ export type DecodedRoute =
   | { readonly kind: 'route'; readonly route: Route }
   | { readonly kind: 'invalid'; readonly problems: readonly string[] }
 
-/** The broker could not send a longer message to a consumer. */
+/** The longest message that a route may allow: the broker could not send a longer one to a consumer. */
 const maxMessageBytes = 64 * 1024 * 1024
 /** The largest buffer of one request. */
 const maxBufferBytes = 1024 * 1024 * 1024
@@ -39,7 +39,7 @@ const minSeconds = 0.001
 const maxSeconds = maxDurationMs / 1000
 const hashBytes = 32
 const lateJoinerWords = ['now', 'start', 'last'] as const
-/** Two Kubernetes names, of at most 63 and 253 characters. */
+/** Matches two Kubernetes names, of at most 63 and 253 characters. */
 const nameForm = /^[a-z0-9-]{1,63}\/[a-z0-9.-]{1,253}$/
 
 /**
@@ -84,7 +84,7 @@ function parse(bytes: Uint8Array): StreamRoute | Error {
   }
 }
 
-/** A field that is empty or 0 gets the fallback. Problems are collected. */
+/** Reads fields, and collects their problems. A field that is empty or 0 gets the fallback. */
 function createReader(source: string) {
   const problems: string[] = []
   const reject = (field: string, found: string, allowed: string) =>
@@ -213,7 +213,7 @@ function readHashes(field: string, hashes: readonly Uint8Array[], { list, reject
   return found.map(hash => hash.slice())
 }
 
-/** Problems quote no secret. */
+/** Reads the webhook. Its problems quote no secret. */
 function readWebhook({ webhook }: StreamRoute, { list, reject }: Reader): Pick<Route, 'webhook'> {
   if (webhook === undefined) return {}
   const { url } = webhook

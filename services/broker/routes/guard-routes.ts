@@ -4,18 +4,18 @@ import { type Route, type RouteRight, routeRights } from './route.ts'
 
 /**
  * Enforces the tokens of routes for all callers: a producer chooses its source id itself. The tokens of a
- * route with a prefix apply to every stream with that prefix. Those of a route with a target and no prefix
- * apply to every request with that target for which no route with a prefix is chosen.
+ * route with a prefix apply to every stream with that prefix. The tokens of a route with a target and no
+ * prefix apply to every request with that target for which no route with a prefix is chosen.
  *
- * If the chosen route is not among those that protect a request, the result is the chosen one with the tokens
- * of all of those, and `guards` names the first. Pushes and pulls are protected separately, by the routes
+ * If other routes than the chosen one protect a request, the result is the chosen route with the tokens of
+ * all of these, and `guards` names the first. Pushes and pulls are protected separately, each by the routes
  * that have tokens for them.
  */
 export function guardRoutes(routes: Iterable<Route>, choose: ChooseRoute): ChooseRoute {
   const all = [...routes]
   const guards = { push: createGuards(all, 'push'), pull: createGuards(all, 'pull') }
   if (guards.push.isEmpty && guards.pull.isEmpty) return choose
-  /** The returned routes: by the chosen route, those that protect pushes, and those that protect pulls. */
+  /** The results: by the chosen route, the routes that protect pushes, and the routes that protect pulls. */
   const guarded = new Map<Route, Map<Protectors, Map<Protectors, Route>>>()
 
   return ids => {
@@ -51,7 +51,7 @@ function guardBy(chosen: Route, protectors: Readonly<Record<RouteRight, Protecto
   return { ...chosen, tokens: { push: collectTokens('push'), pull: collectTokens('pull') }, guards }
 }
 
-/** Finds the routes that protect a prefix, else a target. */
+/** Finds the routes that protect a prefix or, if there are none, a target. */
 function createGuards(routes: readonly Route[], right: RouteRight) {
   const closed = routes.filter(({ tokens }) => tokens[right].length > 0)
   const byPrefix = Map.groupBy(closed, ({ match }) => match.streamIdPrefix)

@@ -7,7 +7,7 @@ import { type DecodedRoute, decodeRoute } from './decode-route.ts'
 import { guardRoutes } from './guard-routes.ts'
 import type { Route } from './route.ts'
 
-/** A broker requests these resources from the operator. */
+/** The type of the resources that a broker requests from the operator. */
 export const routeTypeUrl = 'type.googleapis.com/tollway.broker.v1.StreamRoute'
 
 /** One response of the management server. */
@@ -19,10 +19,13 @@ interface RouteResources {
 /** The limit of reported problems. */
 const maxProblems = 100
 const maxLoggedProblems = 20
-/** Decoding takes about this long in one turn of the event loop; messages are processed between turns. */
+/** How long one turn of the event loop decodes, about; messages are processed between turns. */
 const sliceMs = 2
 
-/** A load replaces all routes at once, so all calls in one turn of the event loop see the same ones. */
+/**
+ * The active routes. A load replaces all of them at once, so all calls in one turn of the event loop see the
+ * same routes.
+ */
 export class RouteTable {
   readonly #clock: Clock
   readonly #log: Log

@@ -15,7 +15,7 @@ export interface Route {
   /** See `Notifier`. */
   readonly webhook?: RouteWebhook
   /**
-   * The name of the first route from which the tokens of a right come, if they come from others; see
+   * The name of the first of the other routes whose tokens apply to a right, if there are such routes; see
    * `guardRoutes`.
    */
   readonly guards?: Readonly<Partial<Record<RouteRight, string>>>
@@ -37,16 +37,19 @@ export interface RouteMatch {
   readonly targetObjectId: string
 }
 
-/** The effect of a violation: none, a WARNING to producer and consumers, or the end of the request. */
+/**
+ * The effect of a violation: none (`off`), a WARNING to producer and consumers (`warn`), or the end of the
+ * request (`reject`).
+ */
 export const ruleModes = ['off', 'warn', 'reject'] as const
 export type RuleMode = (typeof ruleModes)[number]
 
 export interface RouteRules {
-  /** Header first and once, then data, and a status at the end. */
+  /** The header comes first and once, then data, and a status at the end. */
   readonly order: RuleMode
   /** Time codes of skeletal animation increase strictly, and messages do not overlap. */
   readonly timeCodes: RuleMode
-  /** Numbers of values agree with the header. */
+  /** Arrays have as many values as the header says. */
   readonly counts: RuleMode
   readonly audio: RuleMode
   /** Formats that are accepted in addition to 16-bit mono at 16, 44.1 and 48 kHz. A 0 matches any value. */
@@ -59,15 +62,15 @@ export interface AudioFormat {
   readonly bitsPerSample: number
 }
 
-/** Which kept messages a consumer gets that joins a running request, after the header. */
+/** Which of the kept messages a consumer gets, after the header, if it joins a running request. */
 export type LateJoiners =
   | { readonly from: 'now' }
   | { readonly from: 'start' }
   | { readonly from: 'last'; readonly seconds: number }
 
 /**
- * What happens when a consumer is too slow: the producer waits, messages are dropped and the gap is reported,
- * or the pull ends.
+ * What happens when a consumer is too slow: the producer waits (`wait`), messages are dropped and the gap is
+ * reported (`drop-oldest`), or the pull ends (`cut-off`).
  */
 export const slowConsumerPolicies = ['wait', 'drop-oldest', 'cut-off'] as const
 type SlowConsumers = (typeof slowConsumerPolicies)[number]
@@ -82,13 +85,16 @@ export type ConcurrentRequests = (typeof concurrentRequestPolicies)[number]
 
 export interface RouteLimits {
   readonly messageBytes: number
-  /** The bytes of one request that are kept for its consumers. */
+  /** How many bytes of one request are kept for its consumers. */
   readonly bufferBytes: number
   readonly bufferSeconds: number
   /** The producer must send at least once in this time. */
   readonly idleSeconds: number
   readonly totalSeconds: number
-  /** The consumers of one request, and the running requests of the route (`streams`), in this process. */
+  /**
+   * The limits in this process: of the consumers of one request, and of the running requests of the route
+   * (`streams`).
+   */
   readonly consumers: number
   readonly streams: number
 }

@@ -56,7 +56,7 @@ export const adminErrors = {
 
 export type AdminErrorCode = keyof typeof adminErrors
 
-/** The debug server answers it as text, the admin API as JSON. */
+/** An error that the debug server answers as text, and the admin API as JSON. */
 export class PageError extends Error {
   override readonly name = 'PageError'
   readonly code: AdminErrorCode

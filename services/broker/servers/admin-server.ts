@@ -30,7 +30,7 @@ export interface AdminServerOptions {
 /** The limit for wrong tokens of one IPv4 address, or of the /64 network of an IPv6 address. */
 const failuresPerMinute = 10
 const maxConnections = 256
-/** No address can take all connections. */
+/** The limit of connections of one address, so that no address can take all. */
 const maxConnectionsOfPeer = 64
 /** Late requests are found and ended in this interval. */
 const connectionsCheckingInterval = 1_000
@@ -72,7 +72,7 @@ export function createAdminServer({ pages, tokens, tls, ...options }: AdminServe
   const { clock, stats, log } = options
   const failures = new KeyedRateLimiter(failuresPerMinute, clock)
 
-  /** Undefined if the request is not rejected before its page is looked up. */
+  /** Returns undefined if the request is not rejected before its page is looked up. */
   function findRejection({ headers, method = '', socket }: IncomingMessage): PageError | undefined {
     if (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0) {
       return new PageError('body', 'a request must not have a body', { connection: 'close' })

@@ -9,7 +9,7 @@ const minCharacters = 16
 const maxCharacters = 512
 /** A changed file takes effect after this time. */
 const readEveryMs = 1_000
-/** `b64token` of RFC 6750, section 2.1. */
+/** The form of a token: `b64token` of RFC 6750, section 2.1. */
 const tokenForm = /^[A-Za-z0-9\-._~+/]+=*$/
 
 /**
@@ -37,7 +37,7 @@ export class AdminTokens {
     this.#read()
   }
 
-  /** `unusable`: the file has no valid tokens at the moment. */
+  /** Returns `unusable` if the file has no valid tokens at the moment. */
   check(authorization: string | undefined): 'accepted' | 'rejected' | 'unusable' {
     this.#readAgain()
     if (this.#hashes.length === 0) return 'unusable'

@@ -9,7 +9,7 @@ import { type StreamPagesOptions, streamPages, streamPagesHelp } from './stream-
 export interface PagesOptions extends StreamPagesOptions {
   readonly stats: BrokerStats
   readonly health: Pick<ServiceHealth, 'problem' | 'acceptProblem'>
-  /** Empty when the stream log answers. */
+  /** Returns why the stream log fails; empty when it answers. */
   readonly backendProblem: () => string
 }
 
@@ -22,7 +22,7 @@ const help = `/backend: whether the stream log answers, or the cause why not
 /stats: all numbers; ?format=json for JSON
 ${streamPagesHelp}`
 
-/** Pages for operators, and the interruption of streams; `/` lists them. */
+/** Creates a server with pages for operators, and the interruption of streams; `/` lists the pages. */
 export function createDebugServer(options: PagesOptions): Server {
   const pages = new Map<string, PageHandler>([
     ...probePages(options),
@@ -35,7 +35,7 @@ export function createDebugServer(options: PagesOptions): Server {
   return createPageServer(find, `no such page. The pages are:\n${help.trimEnd()}`)
 }
 
-/** Metrics and health only, for a port that other hosts can reach. */
+/** Creates a server with metrics and health only, for a port that other hosts can reach. */
 export function createMetricsServer(options: ProbeOptions): Server {
   const pages = probePages(options)
   return createPageServer(

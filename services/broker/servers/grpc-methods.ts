@@ -9,8 +9,8 @@ import { encodeStatus, type Status } from '../wire/status.ts'
 import { reflectionMethods } from './reflection-methods.ts'
 
 /**
- * The name of the service in the animation data specification, and in the public definition, which differs on
- * the wire only in this name.
+ * The full names of the service: in the animation data specification, and in the public definition. The two
+ * differ on the wire only in this name.
  */
 export const animationServices = {
   specified: 'neutral_ace.services.animation_data.v1.AnimationDataService',
@@ -45,7 +45,7 @@ function pushMethod(service: string, broker: Broker): Method<Uint8Array, Status>
   }
 }
 
-/** Reads no message while the push waits for room, and none after its end. */
+/** Passes the messages to the push. Reads none while the push waits for room, and none after its end. */
 async function takeAll(requests: AsyncIterable<Uint8Array>, push: Push): Promise<void> {
   try {
     for await (const bytes of requests) {
@@ -67,7 +67,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
     encode: identity,
     async handle(request: AnimationIds | GrpcError, call: Call, sink: MessageSink) {
       if (request instanceof GrpcError) throw request
-      // A matching request may come much later.
+      // The headers are sent now, since a matching request may come much later.
       call.sendHeaders(new Map())
       const pull = broker.pull(request, call, sink)
       onAbort(call, reason => pull.close(reason))
@@ -76,7 +76,7 @@ function pullMethod(service: string, broker: Broker): Method<AnimationIds | Grpc
   }
 }
 
-/** Returned, not thrown: only a handler can end a call with a status. */
+/** Returns the error instead of throwing it: only a handler can end a call with a status. */
 function decodeIds(bytes: Uint8Array): AnimationIds | GrpcError {
   try {
     return readAnimationIds(bytes)

@@ -31,7 +31,7 @@ export async function openPages(settings: Settings, options: OpenPagesOptions) {
   }
 }
 
-/** Undefined without a file of tokens. The admin API is imported only with one. */
+/** Returns undefined without a file of tokens. The admin API is imported only with such a file. */
 async function openTokens(
   { adminTokenFile: path, adminHost }: Settings,
   { clock, tls, log }: OpenPagesOptions,

@@ -2,14 +2,14 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import { createGuardedServer } from '@tollway/chassis/net/guarded-server.ts'
 import { PageError } from './admin-errors.ts'
 
-/** A `PageError` that a handler throws, or rejects with, is the response. */
+/** Answers a request for a page. A `PageError` that it throws, or rejects with, is the response. */
 export type PageHandler = (
   request: IncomingMessage,
   response: ServerResponse,
   query: URLSearchParams,
 ) => void | Promise<void>
 
-/** Undefined if there is no such page. */
+/** Returns undefined if there is no such page. */
 export type FindPage = (path: string, method: string) => PageHandler | undefined
 
 const textType = 'text/plain; charset=utf-8'

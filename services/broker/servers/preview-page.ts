@@ -19,8 +19,8 @@ const maxPreviews = 4
 export type MakePreview = (key: string) => Promise<string | undefined>
 
 /**
- * The cursor holds no messages, so producer and consumers are not affected. Concurrent callers share the
- * preview of a request.
+ * Creates previews through a cursor that holds no messages, so that producer and consumers are not affected.
+ * Concurrent callers share the preview of a request.
  */
 export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   const running = new Map<string, Promise<string>>()
@@ -46,7 +46,7 @@ export function createPreviews(streams: Pick<StreamLog, 'list'>): MakePreview {
   }
 }
 
-/** `/streams/preview?key=KEY`. */
+/** Answers `/streams/preview?key=KEY`. */
 export function previewPage(makePreview: MakePreview): PageHandler {
   return async (_, response, query) => {
     const key = query.get('key') ?? ''

@@ -7,11 +7,14 @@ import { StatusSchema } from '@tollway/proto/neutral_ace/services/animation_data
 /** Takes a `ServerReflectionRequest` of gRPC, returns a `ServerReflectionResponse`, both encoded. */
 export type ReflectionAnswers = (request: Uint8Array) => Uint8Array
 
-/** Field numbers of both messages, from reflection.proto of gRPC. */
+/** The field numbers of both messages, from gRPC's reflection.proto. */
 const asked = { fileByName: 3, fileOfSymbol: 4, services: 7 } as const
 const answered = { host: 1, request: 2, files: 4, services: 6, error: 7 } as const
 
-/** The definition that is compiled in has the first package; that of the second differs only in this name. */
+/**
+ * The packages of the service. The definition that is compiled in has the first; the definition with the
+ * second differs only in this name.
+ */
 const packages = ['neutral_ace', 'nvidia_ace'] as const
 
 interface DescribedFile {
@@ -57,7 +60,11 @@ export function createReflectionAnswers(services: readonly string[]): Reflection
   }
 }
 
-/** @throws GrpcError for other bytes */
+/**
+ * Reads a request.
+ *
+ * @throws GrpcError for bytes that are not a request
+ */
 function readRequest(bytes: Uint8Array) {
   let [field, text, host] = [0, '', '']
   try {
@@ -77,7 +84,7 @@ function readRequest(bytes: Uint8Array) {
   return { field, text, host }
 }
 
-/** A field that is a message gives garbage, which no answer uses. */
+/** Reads a text. A field that is a message gives garbage, which no answer uses. */
 const readText = (reader: BinaryReader) => Buffer.from(reader.bytes()).toString('utf8')
 
 function writeServices(writer: BinaryWriter, services: readonly string[]): void {

@@ -1,11 +1,11 @@
 import type { AnyMethod } from '@tollway/grpc/server.ts'
 
-/** Both have the same messages; clients try `v1` first. */
+/** The versions of reflection, which have the same messages; clients try `v1` first. */
 const versions = ['v1', 'v1alpha'] as const
 
 /**
- * Server reflection of these services. The descriptors are imported at the first call, since most processes
- * get none.
+ * Returns the methods of server reflection for these services. The descriptors are imported at the first
+ * call, since most processes get none.
  */
 export function reflectionMethods(services: readonly string[]): readonly AnyMethod[] {
   const load = async () => (await import('./reflection-answers.ts')).createReflectionAnswers(services)

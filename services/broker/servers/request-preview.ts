@@ -9,20 +9,23 @@ import {
 export interface RequestPreview {
   /** The range of time codes, after the start in the header; null without any. */
   readonly seconds: { readonly from: number; readonly to: number } | null
-  /** The number of read messages; earlier ones are left out. */
+  /** The number of messages that were read; earlier messages are left out. */
   readonly messages: number
   /** Null without audio in PCM of 8, 16 or 32 bits. */
   readonly audio: AudioPreview | null
   /** The curves with the widest ranges of values, the widest first. */
   readonly blendShapes: readonly BlendShapeCurve[]
-  /** The time codes of the values of all curves, in seconds. */
+  /** The time codes in seconds at which every curve has a value. */
   readonly times: readonly number[]
 }
 
 export interface AudioPreview {
   readonly samplesPerSecond: number
   readonly channelCount: number
-  /** The extreme samples, from -1 to 1, in each of equal parts of the time; null without samples. */
+  /**
+   * The least and the greatest sample, from -1 to 1, in each of equal parts of the time; null without
+   * samples.
+   */
   readonly envelope: readonly (readonly [least: number, most: number] | null)[]
 }
 
@@ -43,7 +46,7 @@ interface Frame {
 
 interface Chunk {
   readonly timeCode: number
-  /** Samples from -1 to 1. Those of all channels for one instant follow each other. */
+  /** Samples from -1 to 1: for each instant, the samples of all channels. */
   readonly samples: readonly number[]
 }
 
@@ -83,7 +86,9 @@ function decodeChunk({ audio }: AnimationData, header: AudioHeader | undefined):
   return samples.length === 0 ? [] : [{ timeCode: audio.timeCode, samples }]
 }
 
-/** Little-endian PCM; 8 bits are unsigned, as in WAV. No samples for other numbers of bits. */
+/**
+ * Decodes little-endian PCM; 8 bits are unsigned, as in WAV. Returns no samples for other numbers of bits.
+ */
 function decodeSamples(bytes: Uint8Array, bits: number): readonly number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = {
@@ -154,5 +159,7 @@ function decimate<Item>(items: readonly Item[], most: number): readonly Item[] {
   return items.filter((_, index) => Math.floor(index / step) !== Math.floor((index - 1) / step))
 }
 
-/** Seven digits, as more are not visible. 0 for infinity and NaN, which JSON lacks. */
+/**
+ * Rounds to seven digits, as more are not visible. Returns 0 for infinity and NaN, which JSON does not have.
+ */
 const round = (value: number) => (Number.isFinite(value) ? Number(value.toPrecision(7)) : 0)

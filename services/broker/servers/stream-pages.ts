@@ -14,7 +14,7 @@ export interface StreamPagesOptions {
   readonly makePreview: MakePreview
   readonly clock: Clock
   readonly watch: Pick<StreamWatch, 'add'>
-  /** Whether a caller may go on to watch. By default it may. */
+  /** Returns whether a caller may go on to watch. Without it, every caller may. */
   readonly mayWatch?: (caller: IncomingMessage) => boolean
 }
 
@@ -56,8 +56,8 @@ function sendStreams(
 }
 
 /**
- * `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both percent-encoded. Only in the second
- * form the stream may be empty: in the first it is probably a mistake, and would match every stream.
+ * Matches `/streams/{stream}` and `/streams/{stream}/requests/{request}`, both percent-encoded. The stream
+ * may be empty only in the second form: in the first it is probably a mistake, and would match every stream.
  */
 const interruptionPath = /^\/streams\/(?:([^/]+)|([^/]*)\/requests\/([^/]+))$/
 

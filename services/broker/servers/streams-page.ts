@@ -8,8 +8,8 @@ type Shown = Pick<Broker, 'requests' | 'waitingPulls'>
 const maxShown = 1_000
 
 /**
- * The known requests: first the running ones, then the ended ones that are kept, each the oldest first. Times
- * are in milliseconds; ids are as the producer sent them.
+ * Returns the known requests: first the running ones, then the ended ones that are kept, each the oldest
+ * first. Times are in milliseconds; ids are as the producer sent them.
  */
 export function streamsJson(broker: Shown, nowMs: number) {
   const requests = broker.requests().toSorted((a, b) => Number(a.request.ended) - Number(b.request.ended))
@@ -20,7 +20,7 @@ export function streamsJson(broker: Shown, nowMs: number) {
   }
 }
 
-/** `streamsJson` as text; the last requests are left out beyond `maxBytes`. */
+/** Returns `streamsJson` as text. Beyond `maxBytes` the last requests are left out. */
 export function streamsText(broker: Shown, nowMs: number, maxBytes: number): string {
   const { streams, ...numbers } = streamsJson(broker, nowMs)
   let bytes = Buffer.byteLength(JSON.stringify({ ...numbers, streams: [] }))
@@ -33,7 +33,7 @@ export function streamsText(broker: Shown, nowMs: number, maxBytes: number): str
   return JSON.stringify({ ...numbers, streams: shown })
 }
 
-/** All known requests, as in `streamsJson`. */
+/** Returns all known requests, as in `streamsJson`. */
 export function streamViews(broker: Pick<Broker, 'requests'>, nowMs: number): readonly StreamView[] {
   return broker.requests().map(view => toView(view, nowMs))
 }
@@ -43,7 +43,7 @@ export type StreamView = ReturnType<typeof toView>
 function toView({ request, producer, received, consumers }: RequestView, nowMs: number) {
   const { key, ids, sourceServiceId, route, openedMs, ended, end } = request
   return {
-    /** The same at every broker that knows the request. */
+    /** The key of the request, the same at every broker that knows it. */
     key,
     ...ids,
     sourceServiceId,
@@ -52,9 +52,9 @@ function toView({ request, producer, received, consumers }: RequestView, nowMs: 
     ended,
     /** Null while the request is running. */
     end: end === undefined ? null : toEndJson(end),
-    /** The address; null if the producer is disconnected, or connected to another broker. */
+    /** The address of the producer; null if it is disconnected, or connected to another broker. */
     producer: producer?.peer ?? null,
-    /** Received from the producer; null if it was never connected to this broker. */
+    /** The messages from the producer; null if it was never connected to this broker. */
     messages: received?.messages ?? null,
     bytes: received?.bytes ?? null,
     consumers: consumers.map(({ peer, behind }) => ({
@@ -67,7 +67,7 @@ function toView({ request, producer, received, consumers }: RequestView, nowMs: 
 
 const columns = ['stream', 'request', 'object', 'source', 'route', 'age', 'state', 'producer', 'consumers']
 
-/** `streamsJson` as a page that reloads every two seconds. */
+/** Returns `streamsJson` as a page that reloads every two seconds. */
 export function streamsPage(broker: Shown, nowMs: number): string {
   const { streams, total, waitingPulls } = streamsJson(broker, nowMs)
   const requests = pluralize(total, 'request is', 'requests are')

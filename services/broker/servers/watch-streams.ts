@@ -14,8 +14,8 @@ interface StreamWatchOptions {
 type StreamEvent =
   | { readonly event: 'running' | 'begun' | 'changed' | 'ended'; readonly stream: StreamView }
   /**
-   * `missed`: changes were left out, and the running requests follow again. `alive`: nothing has changed for
-   * a while; callers notice a lost connection.
+   * `missed`: changes were left out, and the running requests follow again. `alive`: nothing has changed, but
+   * a line shows callers that the connection is not lost.
    */
   | { readonly event: 'synced' | 'missed' | 'alive' }
 
@@ -127,7 +127,9 @@ function findChanges(
   })
 }
 
-/** The progress of a request does not count, since it changes all the time. */
+/**
+ * Returns whether two views differ. The progress of a request does not count, since it changes all the time.
+ */
 function isChanged(earlier: StreamView, now: StreamView): boolean {
   return earlier.producer !== now.producer || earlier.consumers.length !== now.consumers.length
 }

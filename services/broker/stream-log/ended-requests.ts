@@ -2,13 +2,15 @@ interface EndedRequest {
   readonly bytes: number
   /** When the request is to be forgotten, in milliseconds since the epoch. */
   readonly untilMs: number
-  /** Called once; `early` if that is before `untilMs`. */
+  /** Called once. `early` is true if the request is forgotten before `untilMs`. */
   forget(early: boolean): void
 }
 
 const defaultMaxRequests = 10_000
 
-/** Oldest end first. Each request is kept until `untilMs`, or until later ones need the room. */
+/**
+ * Ended requests, the oldest end first. Each is kept until `untilMs`, or until later requests need the room.
+ */
 export class EndedRequests {
   readonly #nowMs: () => number
   readonly #maxBytes: number

@@ -3,19 +3,22 @@ import { type LogEntry, logEntryOverheadBytes } from './stream-log.ts'
 const initialSlots = 16
 const initialBytes = 4 * 1024
 /**
- * Before the queue starts again at the beginning of its memory, that is halved if at most this share is in
- * use.
+ * When the queue starts again at the beginning of its memory, the memory is halved if at most this share is
+ * in use.
  */
 const sparseShare = 1 / 4
 /** A larger sealed queue is copied only if half of its memory is unused. */
 const maxCopiedBytes = 64 * 1024
 
-/** The bytes of an entry are elsewhere. */
+/** How many numbers the array has for each entry, whose bytes are elsewhere. */
 const fieldsPerEntry = 4
 const offsetField = 0
 const lengthField = 1
 const receivedField = 2
-/** The bytes of all entries before this one: the bytes from any position on are known without counting. */
+/**
+ * The index of the bytes of all entries before this one: with it, the bytes from any position on are known
+ * without counting.
+ */
 const bytesBeforeField = 3
 
 /**
@@ -28,11 +31,11 @@ const bytesBeforeField = 3
  * hundred milliseconds in each second.
  */
 export class EntryQueue {
-  /** The array has room for this many entries. The index of an entry is its position modulo this. */
+  /** The array has room for this many entries. An entry is at the index `position % #slots`. */
   #slots = initialSlots
   #numbers = new Float64Array(initialSlots * fieldsPerEntry)
   #memory = Buffer.allocUnsafeSlow(0)
-  /** Cached because usually all cursors read it at once. */
+  /** The newest entry, cached because usually all cursors read it at once. */
   #newest: LogEntry | undefined
   #first = 1
   #end = 1
@@ -54,19 +57,19 @@ export class EntryQueue {
     return this.#bytesPushed - this.#bytesDropped
   }
 
-  /** Undefined before `first` and from `end` on. */
+  /** Returns the entry; undefined before `first` and from `end` on. */
   at(position: number): LogEntry | undefined {
     if (position === this.#newest?.position) return this.#newest
     if (position < this.#first || position >= this.#end) return undefined
     return { position, bytes: this.#bytesAt(position), receivedMs: this.receivedMs(position) }
   }
 
-  /** The entry must exist. */
+  /** Returns when the entry, which must exist, was received. */
   receivedMs(position: number): number {
     return this.#number(position, receivedField)
   }
 
-  /** The bytes are copied. */
+  /** Adds an entry, and copies its bytes. */
   push(bytes: Uint8Array, receivedMs: number): void {
     if (this.#end - this.#first === this.#slots) this.#resize(2 * this.#slots)
     const position = this.#end
@@ -89,7 +92,7 @@ export class EntryQueue {
     if (this.#first === this.#end) this.#newest = undefined
   }
 
-  /** The next entry gets this position. */
+  /** Drops all entries. The next entry gets this position. */
   restartAt(position: number): void {
     this.#newest = undefined
     this.#first = position
@@ -104,7 +107,7 @@ export class EntryQueue {
     this.#resize(Math.max(1, this.#end - this.#first))
   }
 
-  /** Counts the bytes from this position on, as `bytes` does. */
+  /** Returns the bytes from this position on, counted as in `bytes`. */
   bytesFrom(position: number): number {
     if (position >= this.#end) return 0
     return this.#bytesPushed - this.#number(Math.max(position, this.#first), bytesBeforeField)
@@ -124,8 +127,8 @@ export class EntryQueue {
   }
 
   /**
-   * Returns an offset with room: behind the newest entry, or at the beginning of the memory. Entries that
-   * wrap around end before the oldest one with a free byte between, to be told from entries that do not wrap.
+   * Returns an offset with room: behind the newest entry, or at the beginning of the memory. Entries at the
+   * beginning end before the oldest entry, with a free byte between: it shows that they have wrapped around.
    */
   #findRoom(bytes: number): number {
     if (this.#first === this.#end) return bytes <= this.#memory.length ? 0 : this.#grow(bytes)

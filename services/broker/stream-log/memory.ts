@@ -34,11 +34,11 @@ import { type WritableRequest, Writer } from './writer.ts'
 interface MemoryLogOptions {
   readonly clock: Clock
   readonly repeat: Repeat
-  /** Different each time. */
+  /** Returns a key, a different one each time. */
   readonly newKey: () => string
   /**
-   * The limit of all requests, see `ByteBudget`. Ended requests may have half; the oldest are forgotten
-   * first.
+   * The limit of the bytes of all requests; see `ByteBudget`. Ended requests may have half of it; the oldest
+   * are forgotten first.
    */
   readonly maxKeptBytes?: number
   readonly maxEnded?: number
@@ -52,7 +52,7 @@ export class MemoryLog implements StreamLog {
   readonly problem = ''
   readonly budget: ByteBudget
   readonly #options: MemoryLogOptions
-  /** The running requests by their three ids, which are different for each. */
+  /** The running requests by their three ids, which together are different for each request. */
   readonly #running = new Map<string, MemoryRequest>()
   readonly #all = new Map<string, MemoryRequest>()
   readonly #watchers = new Set<(request: LoggedRequest) => void>()
@@ -237,7 +237,7 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
     return this.#opening.bearerHash
   }
 
-  /** The producer is disconnected and may return. */
+  /** Whether the producer is disconnected and may return. */
   get isLost(): boolean {
     return this.#suspended !== undefined
   }
@@ -330,13 +330,13 @@ class MemoryRequest implements LoggedRequest, WritableRequest {
 
 const ignore = () => {}
 
-/** The oldest interruptions are forgotten beyond this number. */
+/** The most interruptions; beyond this number the oldest are forgotten. */
 const maxInterruptions = 10_000
 
-/** Rejects pushes of interrupted requests for a while. */
+/** The ids of interrupted requests, whose pushes are rejected for `interruptedMs`. */
 class Interruptions {
   readonly #clock: Pick<Clock, 'monotonicMs'>
-  /** When pushes of each request are accepted again, oldest first. */
+  /** When pushes of each request are accepted again, the soonest first. */
   readonly #until = new Map<string, number>()
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {

@@ -4,7 +4,10 @@ import { LogRejection, type Resumption } from './stream-log.ts'
 /** Hashes of the resume tokens of one request. */
 export interface ResumeTokens {
   readonly tokenHash: string
-  /** Valid until the first entry after its use: the producer may not have received the current token. */
+  /**
+   * The hash of the previous token. It stays valid until the first entry after its use: the producer may not
+   * have received the current token.
+   */
   readonly previousHash?: string
   /** How often the request was continued. */
   readonly uses: number

@@ -23,20 +23,20 @@ interface RingOptions {
 
 /** Is notified of the progress of readers, to report their positions to other brokers. */
 export interface RingWatch {
-  /** `onProgress` follows this many read bytes. */
+  /** `onProgress` is called after each so many read bytes. */
   readonly reportBytes: number
-  /** All cursors together have read `reportBytes`, or one starts to hold entries. */
+  /** Called when all cursors together have read `reportBytes`, and when a cursor starts to hold entries. */
   onProgress(): void
-  /** A cursor was closed. */
+  /** Called when a cursor was closed. */
   onClosed(): void
 }
 
 /**
  * The entries of one request, and the cursors that read them. The cost of an append does not depend on the
- * number of entries, and it notifies only cursors that have taken all before it.
+ * number of entries, and an append notifies only cursors that have taken all entries before.
  *
- * Classes because each message passes them: V8 represents an object literal with accessors as a hash table,
- * which is slower.
+ * Rings and cursors are classes because each message passes them: V8 represents an object literal with
+ * accessors as a hash table, which is slower.
  */
 export class Ring {
   readonly #header: LogEntry
@@ -81,7 +81,7 @@ export class Ring {
     return !this.#full
   }
 
-  /** Redis has lost or dropped the entries before this position. Cursors before it get a gap. */
+  /** Skips the entries before this position, which Redis has lost or dropped. Cursors before it get a gap. */
   skipTo(position: number): void {
     if (position <= this.#queue.end) return
     this.#budget.spend(-this.#queue.bytes)
@@ -90,8 +90,8 @@ export class Ring {
   }
 
   /**
-   * The time to keep an ended request is over: keeps only the last entry and those that cursors hold; without
-   * cursors none.
+   * Ends the time to keep an ended request: keeps only the last entry and the entries that cursors hold;
+   * nothing without cursors.
    */
   release(): void {
     if (this.#released) return
@@ -109,7 +109,7 @@ export class Ring {
     if (wasFull && !this.#full) this.#onRoom()
   }
 
-  /** Ignored after an end. */
+  /** Ends the request; ignored after an end. */
   finish(end: RequestEnd): void {
     if (this.#end !== undefined) return
     this.#end = end
@@ -131,12 +131,12 @@ export class Ring {
     return cursor
   }
 
-  /** Called each time a full ring has room again, and at the end. */
+  /** Sets the listener that is called each time a full ring has room again, and at the end. */
   onRoom(listener: () => void): void {
     this.#onRoom = listener
   }
 
-  /** Undefined stops the notifications. */
+  /** Sets what is notified; undefined stops the notifications. */
   watch(watch: RingWatch | undefined): void {
     this.#watch = watch
   }
@@ -145,7 +145,7 @@ export class Ring {
     return this.#full
   }
 
-  /** The position of the oldest kept entry, or else of the next one. */
+  /** The position of the oldest kept entry; if none is kept, of the next entry. */
   get firstPosition(): number {
     return this.#queue.first
   }
@@ -174,14 +174,14 @@ export class Ring {
     return this.#queue.bytes
   }
 
-  /** Counts the bytes from this position on, as `bytes` does. */
+  /** Returns the bytes from this position on, counted as in `bytes`. */
   bytesFrom(position: number): number {
     return this.#queue.bytesFrom(position)
   }
 
   /**
-   * Returns the entry at the cursor's position and advances it; undefined if there is none yet, and notifies
-   * the reader when there is.
+   * Returns the entry at the cursor's position, and advances the cursor. If there is no entry yet, returns
+   * undefined, and notifies the reader when there is one.
    */
   take(cursor: Cursor): LogEntry | undefined {
     const { rawPosition } = cursor
@@ -210,7 +210,7 @@ export class Ring {
     this.#trimAfterRead()
   }
 
-  /** The cursor holds the entries from its position on. */
+  /** Makes the cursor hold the entries from its position on. */
   hold(cursor: Cursor): void {
     if (cursor.holds) return
     cursor.holds = true
@@ -305,8 +305,8 @@ class Cursor implements RingCursor {
   readonly #ring: Ring
   readonly reader: RingReader
   /**
-   * The position of the next entry; 0 is the header. Entries before the oldest kept one were dropped before
-   * the cursor read them.
+   * The position of the next entry to read; 0 is the header. It may be before the oldest kept entry: the
+   * entries between were dropped before the cursor read them.
    */
   rawPosition = 0
   /** The index in `WaitingCursors`, or `notWaiting`. */
@@ -411,8 +411,8 @@ class WaitingCursors {
 }
 
 /**
- * All cursors are searched only after the last one has left the lowest position: the average cost for each
- * entry and cursor is constant.
+ * Finds the lowest position of all cursors. They are searched only after the last cursor has left the lowest
+ * position, so the average cost for each entry and cursor is constant.
  */
 class SlowestPosition {
   readonly #cursors: ReadonlySet<Cursor>
@@ -424,7 +424,7 @@ class SlowestPosition {
     this.#cursors = cursors
   }
 
-  /** A cursor was added (no `from`), moved, or removed (no `to`). */
+  /** To be called when a cursor was added (no `from`), moved, or removed (no `to`). */
   move(from: number | undefined, to: number | undefined): void {
     if (from === this.#lowest) this.#count -= 1
     if (to === this.#lowest) this.#count += 1
@@ -440,7 +440,7 @@ class SlowestPosition {
     return this.#lowest
   }
 
-  /** No cursor is left at the position that was found last. */
+  /** Whether no cursor is left at the position that was found last. */
   get hasRisen(): boolean {
     return this.#count === 0
   }

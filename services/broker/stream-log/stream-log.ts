@@ -18,9 +18,9 @@ export interface StreamLog {
    */
   open(opening: Opening): Promise<LogWriter>
   /**
-   * A lost producer begins its request again without a resume token: ends the request with these ids, unless
-   * the producer is connected or had another bearer token. Resolves with whether it has ended one; rejects
-   * with a `LogRejection` `unavailable`.
+   * To be called when a lost producer begins its request again without a resume token. Ends the request with
+   * these ids, unless its producer is connected or had another bearer token. Resolves with whether it has
+   * ended a request; rejects with a `LogRejection` `unavailable`.
    */
   endLost(opening: Pick<Opening, 'ids' | 'bearerHash'>): Promise<boolean>
   /**
@@ -30,17 +30,17 @@ export interface StreamLog {
    */
   resume(resumption: Resumption): Promise<ResumedRequest>
   /**
-   * Reports matching requests once each, oldest first, then each new one, until the returned function is
-   * called. Known requests are reported before this returns.
+   * Reports matching requests once each until the returned function is called: the known ones, oldest first,
+   * before this method returns, and then each new one.
    */
   watch(wanted: AnimationIds, onRequest: (request: LoggedRequest) => void): () => void
-  /** Running, or ended and still kept; oldest first. */
+  /** Returns the running requests, and the ended ones that are still kept; oldest first. */
   list(): readonly LoggedRequest[]
   /**
    * Ends running requests with INFO "interrupted", wherever their producers are, and rejects pushes of these
-   * ids for `interruptedMs`, even if none was running. An empty request id matches all running requests of
-   * the stream, whose next requests are accepted, even one without a request id, a different request each
-   * time. Returns the number of ended requests.
+   * ids for `interruptedMs`, even if no such request was running. An empty request id matches all running
+   * requests of the stream; the next requests of the stream are accepted then, also ones without a request
+   * id, since each of these is a different request. Returns the number of ended requests.
    */
   interrupt(streamId: string, requestId: string): Promise<number>
   readonly healthy: boolean
@@ -52,7 +52,7 @@ export interface StreamLog {
    * Of all processes that share the log, only the one whose end is effective reports it.
    */
   onEnd(listener: EndListener): () => void
-  /** Calls also count the bytes in their sinks here. */
+  /** The budget, in which calls also count the bytes in their sinks here. */
   readonly budget: ByteBudget
   /** Ends the requests of producers of this process with ERROR "shutting down", and stops all reports. */
   close(): Promise<void>
@@ -79,37 +79,41 @@ export interface Opening {
   readonly progress?: StoredProgress
 }
 
-/** The owner of the log creates and checks tokens; the log stores only hashes. */
+/**
+ * The right to continue a request. The owner of the log creates and checks tokens; the log stores only
+ * hashes.
+ */
 interface ResumeGrant {
   /** The hash of the first resume token, in hexadecimal. */
   readonly tokenHash: string
-  /** The request waits this long after `LogWriter.suspend`. */
+  /** How long the request waits for its producer after `LogWriter.suspend`. */
   readonly graceMs: number
 }
 
 export interface Resumption {
-  /** The key of the request. */
+  /** The run in the token: the key of the request. */
   readonly run: string
-  /** Earlier continuations, according to the token. */
+  /** The number of earlier continuations, according to the token. */
   readonly uses: number
   readonly tokenHash: string
-  /** The hash of the next token. The used one stays valid until the first entry after this. */
+  /** The hash of the next token. The used token stays valid until the first entry after this continuation. */
   readonly nextTokenHash: string
 }
 
 export interface ResumedRequest {
   readonly writer: LogWriter
   readonly header: Uint8Array
-  /** Continuations, including this one. */
+  /** The number of continuations, including this one. */
   readonly uses: number
   /** The progress after the last entry in the log. */
   readonly progress: StoredProgress
 }
 
 /**
- * Must not throw.
+ * Is told of an end. Must not throw.
  *
- * @param progress after the last entry; undefined if the producer was not connected to this process
+ * @param progress the progress after the last entry; undefined if the producer was not connected to this
+ * process
  */
 export type EndListener = (
   request: LoggedRequest,
@@ -117,26 +121,30 @@ export type EndListener = (
   progress: StoredProgress | undefined,
 ) => void
 
-/** The owner's state after an entry: JSON that the log stores but does not read. */
+/** What the owner of the log needs after an entry to continue: JSON that the log stores but does not read. */
 export type StoredProgress = object
 
 export interface RingLimits {
   /**
-   * The limit without the header, but with `logEntryOverheadBytes` for each entry. There is always room for
-   * one entry.
+   * The limit of bytes, without the header, but with `logEntryOverheadBytes` for each entry. There is always
+   * room for one entry.
    */
   readonly bytes: number
   readonly ms: number
   /** How long an ended request is kept, for consumers that still read it or join late. */
   readonly keepMs: number
   /**
-   * A full ring drops the oldest entries (`trim`), or the producer waits for the slowest consumer (`wait`).
+   * What happens when a ring is full: the oldest entries are dropped (`trim`), or the producer waits for the
+   * slowest consumer (`wait`).
    */
   readonly whenFull: 'trim' | 'wait'
 }
 
 export interface LoggedRequest {
-  /** Unique among all requests that ever ran: two pushes of the same ids are two requests. */
+  /**
+   * The key of the request, unique among all requests that ever ran: two pushes of the same ids are two
+   * requests.
+   */
   readonly key: string
   readonly ids: AnimationIds
   readonly sourceServiceId: string
@@ -148,35 +156,35 @@ export interface LoggedRequest {
   /** Undefined while the request runs. */
   readonly end: RequestEnd | undefined
   /**
-   * Rejects with a `LogRejection`: `unavailable` if the log cannot be reached, `expired` if no entry is kept
-   * any more.
+   * Adds a reader. Rejects with a `LogRejection`: `unavailable` if the log cannot be reached, `expired` if no
+   * entry is kept any more.
    */
   read(reader: RingReader): Promise<RingCursor>
 }
 
-/** Callbacks run in the turn of the event and must not throw. */
+/** Reads a request. Callbacks run in the turn of the event and must not throw. */
 export interface RingReader {
-  /** After `next` has returned undefined: there are more entries, or the request has ended. */
+  /** Called after `next` has returned undefined, when there are more entries or the request has ended. */
   onReadable(): void
   /**
-   * A queued reader: until `RingCursor.hold` the producer does not wait for it, and entries that are dropped
-   * are a gap.
+   * True for a reader that is queued: until `RingCursor.hold` the producer does not wait for it, and entries
+   * that are dropped are a gap.
    */
   readonly waiting?: boolean
 }
 
-/** Positions count the messages of the request from 0, the header. */
+/** A position in a request. Positions count the messages of the request from 0, the header. */
 export interface RingCursor {
   /** The position of the entry that `next` returns. */
   readonly position: number
   /** Keeps entries from this position on, within the limits of the ring. Only for `RingReader.waiting`. */
   hold(): void
-  /** The entries that were dropped before this cursor reached them, since the last call. */
+  /** Returns how many entries were dropped before this cursor reached them, since the last call. */
   takeGap(): number
-  /** Undefined if there is none yet. */
+  /** Returns the next entry; undefined if there is none yet. */
   next(): LogEntry | undefined
   /**
-   * Moves to a position, or to the oldest kept entry, which is no gap. The cursor may wait for an entry to
+   * Moves to a position or, without a gap, to the oldest kept entry. The cursor may wait for an entry to
    * come. `last` is the newest entry, `newest` the position after it, `lastMs` the oldest entry received in
    * that time. Position 0 is the header, which is always kept.
    */
@@ -189,7 +197,7 @@ export interface RingCursor {
 
 export interface LogEntry {
   readonly position: number
-  /** Bytes in the memory of the ring, which may overwrite them when it gets its next entry. */
+  /** The bytes are in the memory of the ring, which may overwrite them when it gets its next entry. */
   readonly bytes: Uint8Array
   /** When the entry was received, in milliseconds since the epoch. */
   readonly receivedMs: number
@@ -198,11 +206,11 @@ export interface LogEntry {
 export interface LogWriter {
   readonly request: LoggedRequest
   /**
-   * Accepts the entry in any case; false if the caller should await `ready` before the next. Of an entry
-   * without progress and the next one, both reach the log, or neither.
+   * Appends an entry in any case. Returns false if the caller should await `ready` before the next one. An
+   * entry without progress and the next entry reach the log together or not at all.
    */
   append(bytes: Uint8Array, progress?: StoredProgress): boolean
-  /** When there is room, or the writer has ended. */
+  /** Resolves when there is room, or the writer has ended. */
   ready(): Promise<void>
   /**
    * Set when others have ended the writer: the request was interrupted or ended as lost, or another call
@@ -211,51 +219,56 @@ export interface LogWriter {
   readonly endedBy: WriterEnd | undefined
   onEnded(listener: (end: WriterEnd) => void): void
   /**
-   * The producer is disconnected: the request gets this end unless it is continued within the grace period.
+   * To be called when the producer is disconnected: the request gets this end unless it is continued within
+   * the grace period.
    */
   suspend(end: RequestEnd): void
-  /** Resolves when consumers can read every entry and the end; rejects with `unavailable`. */
+  /**
+   * Ends the request. Resolves when consumers can read every entry and the end; rejects with `unavailable`.
+   */
   end(end: RequestEnd): Promise<void>
 }
 
 /**
- * `completed`: the last entry is the final status, which the producer has sent. Otherwise, consumers get
- * `status` after the last entry.
+ * How a request ended. `completed`: the last entry is the final status, which the producer has sent.
+ * Otherwise, consumers get `status` after the last entry.
  */
 export type RequestEnd =
   | { readonly how: 'completed' }
   | { readonly how: 'interrupted' | 'lost' | 'refused' | 'superseded'; readonly status: Status }
 
-/** The end of the request, or `continued` if another writer continues it. */
+/** How a writer ended: by the end of the request, or `continued` if another writer continues it. */
 export type WriterEnd = RequestEnd | { readonly how: 'continued' }
 
 /** The last status for consumers, and the response to the producer. */
 export const interruptedStatus: Status = { code: 'INFO', message: 'interrupted' }
 
-/** The broker of the producer shuts down. */
+/** The end when the broker of the producer shuts down. */
 export const shutdownEnd: RequestEnd = { how: 'lost', status: { code: 'ERROR', message: 'shutting down' } }
 
-/** A lost producer pushes again without a resume token. */
+/** The end when a lost producer pushes again without a resume token. */
 export const restartedEnd = {
   how: 'lost',
   status: { code: 'ERROR', message: 'the producer is gone: it came back without a resume token' },
 } as const satisfies RequestEnd
 
 /**
- * JSON for programs, without a status for a completed request: the last message has it, which the log does
- * not read.
+ * Returns an end as JSON for programs. The end of a completed request has no status there: it is in the last
+ * message, which the log does not read.
  */
 export const toEndJson = (end: RequestEnd) =>
   end.how === 'completed' ? { how: end.how } : { how: end.how, ...end.status }
 
-/** Text for producers and logs. */
+/** Returns an end as text for producers and logs. */
 export const describeEnd = (end: RequestEnd): string =>
   end.how === 'completed' ? end.how : end.status.message
 
 /** Pushes of interrupted ids are rejected for this time. */
 export const interruptedMs = 60_000
 
-/** Each entry counts this in addition to its bytes, so that a flood of empty messages is bounded too. */
+/**
+ * Each entry counts this many bytes in addition to its own, so that a flood of empty messages is bounded too.
+ */
 export const logEntryOverheadBytes = 256
 
 export class LogRejection extends ExpectedError {

@@ -1,8 +1,8 @@
 import type { LoggedRequest, LogWriter, RequestEnd, StoredProgress, WriterEnd } from './stream-log.ts'
 
-/** A writer passes the calls of the producer to it. */
+/** The request of a writer, which passes the calls of the producer to it. */
 export interface WritableRequest {
-  /** The producer must wait before it appends. */
+  /** Whether the producer must wait before it appends. */
   readonly mustWait: boolean
   append(bytes: Uint8Array, progress: StoredProgress | undefined): boolean
   suspend(end: RequestEnd): void
@@ -49,20 +49,20 @@ export class Writer implements LogWriter {
     if (this.#endedBy === undefined) await this.#target.finish(end)
   }
 
-  /** The request has this end, or another call has continued it. Notifies the producer. */
+  /** Notifies the producer that the request has this end, or that another call has continued it. */
   notifyEnd(end: WriterEnd): void {
     this.#endedBy = end
     for (const listener of this.#listeners) listener(end)
     this.close()
   }
 
-  /** A producer that waits may append again. */
+  /** Notifies a producer that waits: it may append again. */
   notifyRoom(): void {
     this.#room?.resolve()
     this.#room = undefined
   }
 
-  /** The producer is released, and not notified any more. */
+  /** Releases the producer, which is not notified any more. */
   close(): void {
     this.notifyRoom()
     this.#listeners = []

@@ -5,7 +5,7 @@ import type { Route, RouteRight } from '../routes/route.ts'
 
 export type TokenHash = Uint8Array | undefined
 
-/** Reads the `authorization` metadata; see `hashBearer`. */
+/** Returns the hash of the token in the `authorization` metadata; see `hashBearer`. */
 export function hashToken(metadata: Metadata): TokenHash {
   const [value] = metadata.get('authorization') ?? []
   return typeof value === 'string' ? hashBearer(value) : undefined
@@ -20,12 +20,14 @@ export function hashBearer(authorization: string | undefined): TokenHash {
   return token === undefined ? undefined : createHash('sha256').update(token).digest()
 }
 
-/** A route without tokens for a right grants it to everyone. */
+/** Returns whether a caller has the right. A route without tokens for a right grants it to everyone. */
 export function admits({ tokens }: Route, right: RouteRight, hash: TokenHash): boolean {
   return tokens[right].length === 0 || includesHash(tokens[right], hash)
 }
 
-/** The time does not depend on which of the expected hashes is found. */
+/**
+ * Returns whether the hash is expected. The time does not depend on which of the expected hashes is found.
+ */
 export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): boolean {
   if (hash === undefined) return false
   let found = false
@@ -35,7 +37,7 @@ export function includesHash(expected: readonly Uint8Array[], hash: TokenHash): 
   return found
 }
 
-/** Returns the error for a caller without the right; undefined for one with it. */
+/** Returns the error for a caller without the right; undefined for a caller with the right. */
 export function findRejection(route: Route, right: RouteRight, hash: TokenHash): GrpcError | undefined {
   if (admits(route, right, hash)) return undefined
   const name = route.guards?.[right] ?? route.name

@@ -13,14 +13,17 @@ export interface RequestView {
   readonly request: LoggedRequest
   /** Undefined if the producer is disconnected or at another process. */
   readonly producer: { readonly peer: string } | undefined
-  /** What this process has received, even if the producer is no longer here; undefined if it never was. */
+  /**
+   * What this process has received from the producer, even if it is no longer here; undefined if it never
+   * was.
+   */
   readonly received: ReceivedTotals | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]
 }
 
 type CallKind = 'push' | 'pull'
 
-/** Time limits are checked in this interval, and are as precise. */
+/** The interval in which time limits are checked, and so their precision. */
 const sweepEveryMs = 250
 
 /** Accepts the pushes and pulls of one process within the limits, and ends them. */
@@ -111,7 +114,7 @@ export class Broker {
     return [...loads.values()]
   }
 
-  /** The known requests, with their consumers in this process. */
+  /** Returns the known requests, with their consumers in this process. */
   requests(): readonly RequestView[] {
     const producers = new Map<string, { readonly peer: string; readonly received: ReceivedTotals }>()
     for (const { request, received, peer } of this.#pushes) {

@@ -2,9 +2,9 @@ import type { ConcurrentRequests } from '../routes/route.ts'
 import type { Delivery } from './delivery.ts'
 
 /**
- * The deliveries of one pull, served one at a time: messages carry no ids, so those of two requests must not
- * be mixed. By the policy of the route the others wait, or the newest replaces them. A third policy,
- * `refuse`, rejects a push when it begins, and has no effect here.
+ * The deliveries of one pull, served one at a time: messages carry no ids, so messages of two requests must
+ * not be mixed. The policy of the route decides whether the other deliveries wait, or the newest replaces
+ * them. A third policy, `refuse`, rejects a push when it begins, and has no effect here.
  */
 export class DeliveryOrder {
   readonly #maxWaiting: number
@@ -24,8 +24,8 @@ export class DeliveryOrder {
   }
 
   /**
-   * @returns the deliveries that were removed before they began, and the running one that is superseded,
-   *   which stays first for one more status
+   * @returns the deliveries that were removed before they began, and the running delivery that is superseded,
+   * which stays first for one more status
    */
   add(delivery: Delivery, policy: ConcurrentRequests): Displaced {
     const queue = this.#queue
@@ -37,7 +37,8 @@ export class DeliveryOrder {
   }
 
   /**
-   * Begins the first delivery whose request may have another consumer. Closes and returns those before it.
+   * Begins the first delivery whose request may have another consumer. Closes and returns the deliveries
+   * before it.
    */
   beginFirst(): readonly Delivery[] {
     const full: Delivery[] = []

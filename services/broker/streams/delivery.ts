@@ -17,7 +17,7 @@ interface DeliveryOptions {
   readonly pulledMs: number
   /** Whether the delivery is served at once, and already counts as a consumer; otherwise it is queued. */
   readonly isServed: boolean
-  /** Whether the consumer gets the name of the run, to resume it. */
+  /** Whether the consumer gets the name of the run, with which it can resume. */
   readonly namesRun: boolean
   readonly notices: PullNotices
   onReadable(): void
@@ -29,8 +29,8 @@ interface DeliveryOptions {
  * The delivery of one request to one consumer: the header, the entries in order, a status for each gap with
  * the number of the next message, and a status at the end.
  *
- * It has a position in the request since the request matched the pull, but holds entries only while it is
- * served. Before that no producer waits for it, and dropped entries are a gap.
+ * A delivery has a position in the request as soon as the request has matched the pull, but holds entries
+ * only while it is served. Before that no producer waits for it, and dropped entries are a gap.
  */
 export class Delivery {
   readonly request: LoggedRequest
@@ -43,12 +43,12 @@ export class Delivery {
   #cursor: RingCursor | undefined
   #header: Uint8Array | undefined
   #beginsAt = 0
-  /** Statuses of the broker that follow the header. */
+  /** Statuses of the broker that are sent after the header. */
   readonly #joinStatuses: Status[] = []
   readonly #namesRun: boolean
   #stopped: Status | undefined
   #isServed: boolean
-  /** The sent messages, with statuses of the broker. */
+  /** The number of sent messages, including statuses of the broker. */
   #sent = 0
   #gap = 0
   #over = false
@@ -93,8 +93,8 @@ export class Delivery {
   }
 
   /**
-   * From now on, the delivery counts as a consumer and holds entries. Returns false if the request has as
-   * many consumers as its route allows.
+   * Makes the delivery count as a consumer and hold entries. Returns false if the request has as many
+   * consumers as its route allows.
    */
   beginServing(): boolean {
     const { consumersOfRequest } = this.#context
@@ -146,7 +146,7 @@ export class Delivery {
     return this.#nextNotice(cursor) ?? cursor.next()?.bytes ?? this.#nextAtEnd(cursor)
   }
 
-  /** The status is the next message and the last. Producers no longer wait for this consumer. */
+  /** Makes the status the next message and the last. Producers no longer wait for this consumer. */
   stop(status: Status): void {
     this.#stopped = status
     this.#cursor?.close()
@@ -163,7 +163,7 @@ export class Delivery {
     if (gap > 0) this.#recordGap(gap)
   }
 
-  /** @param problem why the request was not delivered completely, if so */
+  /** @param problem why the request was not delivered completely, if it was not */
   close(problem?: string): void {
     if (this.#closed) return
     this.#closed = true
@@ -173,8 +173,8 @@ export class Delivery {
   }
 
   /**
-   * Returns the next notice if another entry follows: the last status must be the producer's. The notice has
-   * the number of that entry, because a consumer that resumes counts the messages of the request without
+   * Returns the next notice if another entry follows it: the last status must be the producer's. The notice
+   * has the number of that entry, because a consumer that resumes counts the messages of the request without
    * notices.
    */
   #nextNotice(cursor: RingCursor): Uint8Array | undefined {
@@ -183,7 +183,7 @@ export class Delivery {
     return encodeStatusMessage({ ...notice, message: `${notice.message}, ${describeNext(cursor.position)}` })
   }
 
-  /** The dropped entries of which the consumer has not been notified. */
+  /** Returns how many entries were dropped of which the consumer has not been notified. */
   #countGap(cursor: RingCursor): number {
     this.#gap += cursor.takeGap()
     return this.#gap
@@ -220,7 +220,7 @@ export class Delivery {
     if (end.how !== 'completed') return this.#finishWith(end.status)
     this.#over = true
     if (cursor.position > this.#beginsAt || this.#beginsAt <= 1) return undefined
-    // A consumer that joins after the last status of the producer gets that, too.
+    // A consumer that joins after the last status of the producer gets that status too.
     cursor.seek('last')
     return cursor.next()?.bytes
   }
@@ -245,15 +245,15 @@ function createJoinNotice({ at }: Beginning, skipped: number, position: number):
   return { code: 'WARNING', message: `${expired}, ${next}` }
 }
 
-/** The end of each status of the broker that another message follows. */
+/** Returns the end of each status of the broker that another message follows. */
 const describeNext = (position: number) => `the next is message ${position}`
 
-/** Further warnings for a consumer are left out. */
+/** At most this many warnings wait for a consumer; further ones are left out. */
 const maxNotices = 8
 
 /**
- * Warnings of the broker to a consumer. Each is sent before the next message of the served request, or else
- * of the next request.
+ * Warnings of the broker to a consumer. Each is sent before the next message: of the served request or, if
+ * there is none, of the next request.
  */
 export class PullNotices {
   readonly #queue: Status[] = []
@@ -278,7 +278,9 @@ export function tooManyConsumers(ids: string, { limits: { consumers } }: Route):
   return `the request ${ids} has ${many} all that its route allows`
 }
 
-/** Returns the request id, and the ids that the pull does not name if several requests could have that id. */
+/**
+ * Returns the request id. If several requests could have that id, also the ids that the pull does not name.
+ */
 export function describeRequest(
   { requestId, streamId, targetObjectId }: AnimationIds,
   wanted: AnimationIds,

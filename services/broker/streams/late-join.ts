@@ -1,7 +1,7 @@
 import type { LateJoiners, Route } from '../routes/route.ts'
 import type { LoggedRequest, RingCursor } from '../stream-log/stream-log.ts'
 
-/** Which message a pull gets after the header. */
+/** Which message a pull gets first after the header. */
 export type Beginning =
   /** The pull began before the request, and gets every message. */
   | { readonly at: 'first' }
@@ -16,9 +16,9 @@ interface Joining {
 }
 
 /**
- * Undefined for a request that is not served: it had ended before the pull began, and neither the pull
- * resumes it nor late consumers of its route begin at the start. A later push with the same ids is another
- * request, for which the pull waits.
+ * Returns undefined for a request that is not served: it had ended before the pull began, the pull does not
+ * resume it, and late consumers of its route do not begin at the start. A later push with the same ids is
+ * another request, for which the pull waits.
  */
 export function findBeginning(
   { key, ended }: Pick<LoggedRequest, 'key' | 'ended'>,
@@ -55,7 +55,7 @@ export function seekBeginning(cursor: RingCursor, beginning: Beginning): number 
 /** See `parseReceivedCounts`. */
 export const receivedMetadata = 'tollway-received'
 
-/** The number of received messages by run, the key of its request. */
+/** The number of received messages by run; a run is the key of its request. */
 export type ReceivedCounts = ReadonlyMap<string, number>
 
 const maxReceived = 100

@@ -18,10 +18,10 @@ interface PullOptions {
   readonly sink: PullSink
 }
 
-/** The clocks of two brokers differ by at most this much. */
+/** The most by which the clocks of two brokers are expected to differ. */
 const clockSkewMs = 1_000
 /**
- * A run that the log does not report within this time is not kept. Brokers report requests within
+ * A run that the log does not report within this time counts as not kept: brokers report requests within
  * milliseconds.
  */
 const resumeWaitMs = 1_000
@@ -29,8 +29,8 @@ const resumeWaitMs = 1_000
 /**
  * One consumer's call: it serves the matching requests one after the other.
  *
- * It ignores a request whose route does not accept the caller's token: otherwise a producer that uses
- * another's stream id could end that stream's pulls.
+ * It ignores a request whose route does not accept the caller's token: otherwise a producer that uses another
+ * producer's stream id could end that stream's pulls.
  */
 export class Pull {
   readonly wanted: AnimationIds
@@ -91,7 +91,7 @@ export class Pull {
     return this.#done.promise
   }
 
-  /** The pull serves no more requests; the consumer may still read the last messages. */
+  /** Whether the pull serves no more requests; the consumer may still read the last messages. */
   get ending(): boolean {
     return this.#over
   }
@@ -101,7 +101,7 @@ export class Pull {
     return this.#order.first?.request
   }
 
-  /** What was not sent of the served request; the bytes include those that were sent but not read. */
+  /** What was not sent of the served request; the bytes include bytes that were sent but not read. */
   get behind(): { readonly entries: number; readonly bytes: number } {
     const { entries, bytes } = this.#order.first?.behind ?? { entries: 0, bytes: 0 }
     return { entries, bytes: bytes + this.#sink.queuedBytes }
@@ -120,7 +120,7 @@ export class Pull {
     this.#end(new GrpcError('DEADLINE_EXCEEDED', `no request matched for ${pullIdleMs / 1000} s`))
   }
 
-  /** The routes have changed: ends the pull if they no longer accept the consumer. */
+  /** To be called when the routes have changed: ends the pull if they no longer accept the consumer. */
   recheck(): void {
     for (const { request } of this.#order.all) {
       const route = findRoute(this.#context, request)
@@ -164,7 +164,7 @@ export class Pull {
     this.#settle(reason)
   }
 
-  /** The work may run within the call of a producer, which must not fail. */
+  /** Does work that may run within the call of a producer, which must not fail: an error ends the pull. */
   #abortOnError(work: () => void): void {
     try {
       work()
@@ -201,7 +201,8 @@ export class Pull {
   }
 
   /**
-   * The request has as many consumers as its route allows. Ends the pull, unless it serves another request.
+   * Reports that the request has as many consumers as its route allows. Ends the pull, unless it serves
+   * another request.
    */
   #reportFull(request: LoggedRequest, route: Route): void {
     const message = tooManyConsumers(describeRequest(request.ids, this.wanted), route)
@@ -229,7 +230,10 @@ export class Pull {
     this.#beginFirst()
   }
 
-  /** A request of which no message is kept any more never began; any other error ends the pull. */
+  /**
+   * Drops a request that cannot be read. If no message of it is kept any more, it never began; any other
+   * error ends the pull.
+   */
   #dropUnreadable(delivery: Delivery, error: GrpcError | undefined): void {
     if (error !== undefined) {
       this.#end(error)
@@ -255,7 +259,9 @@ export class Pull {
     this.#pumping = false
   }
 
-  /** Begins the first delivery, and reports those before it, whose request has too many consumers. */
+  /**
+   * Begins the first delivery, and reports the deliveries before it, whose requests have too many consumers.
+   */
   #beginFirst(): void {
     const reasons = this.#order
       .beginFirst()
@@ -307,8 +313,8 @@ export class Pull {
   }
 
   /**
-   * The log does not have a run to resume: it is too old, or was lost with a broker. Ends the pull unless it
-   * serves another request.
+   * Reports a run that the log does not have: it is too old, or was lost with a broker. Ends the pull unless
+   * it serves another request.
    */
   #reportMissing(nowMs: number): void {
     if (this.#missing.size === 0 || !this.#context.log.healthy || nowMs - this.#beganMs < resumeWaitMs) return

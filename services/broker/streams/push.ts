@@ -17,8 +17,8 @@ import { type PushCaller, type StreamContext, startRequestSpan } from './stream-
 /**
  * One producer's call: the messages of one request, in order.
  *
- * A problem with the messages is answered with a Status of any code; one with the call (ids, permission,
- * size, limits) with a gRPC code. Consumers get the same text in a status.
+ * A problem with the messages is answered with a Status of any code; a problem with the call (ids,
+ * permission, size, limits) with a gRPC code. Consumers get the same text in a status.
  *
  * A push with a resume token continues its request. The metadata of the response say which message comes
  * next; a push that sends messages before that is rejected.
@@ -37,7 +37,7 @@ export class Push {
   #beganMs: number
   #lastMessageMs: number
   #waitsForRoom = false
-  /** Whether the header was received, also in an earlier call. */
+  /** Whether the header was received, in this call or an earlier one. */
   #begun: boolean
   /** Undefined until the request has begun in the log. */
   #pushed: PushedRequest | undefined
@@ -65,7 +65,7 @@ export class Push {
     return this.#done.promise
   }
 
-  /** The push accepts no more messages. */
+  /** Whether the push accepts no more messages. */
   get over(): boolean {
     return this.#ended !== undefined
   }
@@ -80,7 +80,9 @@ export class Push {
     return this.#pushed?.received
   }
 
-  /** If a promise is returned, the caller awaits it before it passes the next message. */
+  /**
+   * Takes the next message. If it returns a promise, the caller awaits it before it passes another message.
+   */
   take(bytes: Uint8Array): Promise<void> | undefined {
     if (this.over) return undefined
     this.#lastMessageMs = this.#context.clock.monotonicMs()
@@ -95,7 +97,7 @@ export class Push {
     }
   }
 
-  /** The producer has sent everything. */
+  /** To be called when the producer has sent everything. */
   halfClose(): void {
     if (this.over) return
     if (this.#isEarly) this.#rejectEarly()
@@ -107,8 +109,8 @@ export class Push {
   }
 
   /**
-   * The producer is disconnected, or its call was cut. With a resume token the request waits for it, unless
-   * it has cancelled the call itself.
+   * To be called when the producer is disconnected, or its call was cut. With a resume token the request
+   * waits for the producer, unless the producer has cancelled the call itself.
    */
   close(reason: GrpcError): void {
     if (this.over) return
@@ -130,15 +132,15 @@ export class Push {
     }
   }
 
-  /** The routes have changed: ends the push if they no longer accept the producer. */
+  /** To be called when the routes have changed: ends the push if they no longer accept the producer. */
   recheck(): void {
     const rejection = this.#pushed?.findRejection()
     if (rejection !== undefined) this.#failWith(rejection)
   }
 
   /**
-   * Whether the producer sends before the response. It does when it continues, as it cannot know which
-   * message comes next.
+   * Whether the producer sends before the response. A producer that continues must not, as it cannot know yet
+   * which message comes next.
    */
   get #isEarly(): boolean {
     return this.#pushed === undefined && this.#resumeToken !== undefined
@@ -197,7 +199,7 @@ export class Push {
     this.#lastMessageMs = this.#context.clock.monotonicMs()
   }
 
-  /** The request continues if the producer returns. */
+  /** Suspends the request, which continues if the producer returns. */
   #suspend(request: PushedRequest, reason: GrpcError): void {
     const graceSeconds = this.#context.limits.resumeGraceMs / 1000
     const end = lostWith(`${reason.message}, and it did not come back for ${graceSeconds} s`)
@@ -221,7 +223,7 @@ export class Push {
     this.#finish({ how, status }, status)
   }
 
-  /** The producer is answered after the end is in the log. */
+  /** Ends the request, and answers the producer when the end is in the log. */
   #finish(end: WriterEnd, outcome: Status | GrpcError): void {
     if (this.over) return
     this.#ended = end

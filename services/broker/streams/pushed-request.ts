@@ -34,7 +34,7 @@ export interface ReceivedTotals {
   readonly bytes: number
 }
 
-/** A message breaks a rule in mode reject. Producer and consumers get this as a Status. */
+/** Thrown when a message breaks a rule in mode reject. Producer and consumers get the error as a Status. */
 export class RuleBroken extends ExpectedError {}
 
 interface PushedHeader {
@@ -133,7 +133,7 @@ export async function continueRequest(
   rules.check(header, 0)
   rules.restore(start.rules)
   context.stats.route(route.name).counters.producers_resumed += 1
-  // Not limited: a running request is not rejected because others have begun meanwhile.
+  // There is no limit here: a running request is not rejected because others have begun meanwhile.
   context.requestsOfRoute.take(route.name, Number.POSITIVE_INFINITY)
   return new PushedRequest(context, {
     writer,
@@ -146,13 +146,13 @@ export async function continueRequest(
   })
 }
 
-/** Another broker needs this to continue with the messages of the producer. */
+/** What another broker needs to continue with the messages of the producer. */
 interface Progress extends ReceivedTotals {
   readonly lastPart: Message['part']
   readonly rules: SavedRules
 }
 
-/** Copies outside of Node's pool of buffers. */
+/** Copies the bytes to memory outside of Node's pool of buffers. */
 function copyBytes(bytes: Uint8Array): Uint8Array {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   copy.set(bytes)
@@ -229,7 +229,10 @@ export class PushedRequest {
     await this.#writer.ready()
   }
 
-  /** The producer has sent everything. Returns the end for consumers, and the answer to the producer. */
+  /**
+   * Completes the request, since the producer has sent everything. Returns the end for consumers, and the
+   * answer to the producer.
+   */
   complete(): { readonly end: RequestEnd; readonly answer: Status } {
     const broken = this.#rules.end(this.#received.messages)
     countViolations(this.#stats, broken)
@@ -255,7 +258,7 @@ export class PushedRequest {
 
   /**
    * Called instead of `end`: the request gets this end, unless its producer continues it within the grace
-   * period. Until then, it counts as a running request of its route.
+   * period. Until then, the request counts as a running one of its route.
    */
   suspend(lost: RequestEnd): void {
     this.#stats.counters.producers_suspended += 1
@@ -267,7 +270,7 @@ export class PushedRequest {
     this.#writer.onEnded(listener)
   }
 
-  /** The error if the current routes do not accept the producer. */
+  /** Returns the error if the current routes do not accept the producer. */
   findRejection(): GrpcError | undefined {
     const route = findRoute(this.#context, this.request)
     return findRejection(route, 'push', this.#token)
@@ -340,7 +343,10 @@ function countReceived({ counters }: RouteStats, { length }: Uint8Array): void {
   counters.bytes_in += length
 }
 
-/** Empty if the route requires no tokens and so cannot tell producers apart. */
+/**
+ * Returns a hash by which a producer is recognized; empty if the route requires no tokens and so cannot tell
+ * producers apart.
+ */
 const identifyProducer = (ids: AnimationIds, { tokens }: Route, token: TokenHash) =>
   tokens.push.length === 0 ? '' : hashProducer(ids, token)
 
@@ -361,8 +367,8 @@ async function openOrReplaceLost(context: StreamContext, opening: Opening): Prom
 }
 
 /**
- * Ends the request with these ids if its producer is lost and is the caller of this push; returns whether it
- * did.
+ * Ends the request with these ids if its producer is lost and is the caller of this push. Returns whether a
+ * request was ended.
  */
 async function replaceLost(
   { log, stats }: StreamContext,
@@ -376,8 +382,8 @@ async function replaceLost(
 }
 
 /**
- * For a route that allows one request at a time: rejects the push if another one of the stream and object is
- * running, unless that is lost and has the same producer; then it ends.
+ * For a route that allows one request at a time: rejects the push if another request of the stream and object
+ * is running. If that request is lost and has the same producer, it is ended instead.
  */
 async function assertAlone(
   context: StreamContext,

@@ -5,11 +5,14 @@ import type { Resumption } from '../stream-log/stream-log.ts'
 import { type AnimationIds, idsKey } from '../wire/animation-ids.ts'
 import type { TokenHash } from './admission.ts'
 
-/** The response gives a producer its resume token in this metadata, and the producer sends it there. */
+/**
+ * The name of the metadata in which the response gives a producer its resume token, and the producer sends it
+ * back.
+ */
 export const resumeMetadata = 'tollway-resume'
 /**
- * The number of the message that the producer must send next, in the metadata of the response. The header is
- * message 0.
+ * The name of the metadata of the response with the number of the message that the producer must send next.
+ * The header is message 0.
  */
 export const nextMetadata = 'tollway-next'
 
@@ -27,19 +30,19 @@ export function hashSecret(secret: string, bearer: TokenHash): string {
 }
 
 /**
- * A hash by which a producer is recognized: nobody else can replace its lost request. Empty without a bearer
- * token. With the ids, so that two requests of a producer have different hashes.
+ * Returns a hash by which a producer is recognized: nobody else can replace its lost request. Empty without a
+ * bearer token. It includes the ids, so that two requests of a producer have different hashes.
  */
 export function hashProducer(ids: AnimationIds, bearer: TokenHash): string {
   if (bearer === undefined) return ''
   return createHash('sha256').update(idsKey(ids)).update(bearer).digest('hex')
 }
 
-/** `<run>.<uses>.<secret>`; `uses` is the number of earlier continuations. */
+/** Returns `<run>.<uses>.<secret>`; `uses` is the number of earlier continuations. */
 export const formatToken = (run: string, uses: number, secret: string): string => `${run}.${uses}.${secret}`
 
 /**
- * Undefined for a push that begins a request.
+ * Returns undefined for a push that begins a request.
  *
  * @throws GrpcError INVALID_ARGUMENT for a malformed token
  */

@@ -23,13 +23,13 @@ export interface BrokerOptions {
 
 /** The state that all pushes and pulls of one process share. */
 export interface StreamContext extends BrokerOptions {
-  /** Running pushes by the name of their route. */
+  /** The number of running pushes, by the name of their route. */
   readonly requestsOfRoute: KeyedCounter
-  /** Pulls by the key of the request that they serve. */
+  /** The number of pulls, by the key of the request that they serve. */
   readonly consumersOfRequest: KeyedCounter
 }
 
-/** The route that applies now. */
+/** Returns the route that applies now. */
 export function findRoute({ routes }: StreamContext, { ids, sourceServiceId }: LoggedRequest): Route {
   const { streamId, targetObjectId } = ids
   return routes.choose({ sourceServiceId, streamId, targetObjectId })
@@ -61,7 +61,7 @@ export interface PushCaller extends PullCaller {
 
 /**
  * Starts the span of a push, or of one request of a pull. Its parent is the `traceparent` of the push, so
- * that producer and consumers are in one trace. Undefined if the request is not traced.
+ * that producer and consumers are in one trace. Returns undefined if the request is not traced.
  */
 export function startRequestSpan(
   { tracing }: Pick<StreamContext, 'tracing'>,

@@ -2,7 +2,7 @@ import { type Backoff, type BackoffOptions, createBackoff } from '@tollway/chass
 import type { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import type { Notification } from './notification.ts'
 
-/** After `rejected`, no further attempt can succeed. */
+/** The outcome of an attempt. After `rejected`, no further attempt can succeed. */
 export type Attempt =
   | { readonly outcome: 'delivered' }
   | { readonly outcome: 'rejected'; readonly reason: string }
@@ -22,16 +22,16 @@ interface DeliveryQueueOptions {
 }
 
 export interface DeliveryTiming {
-  /** After the first failed attempt; doubles with each further one, up to `maxRetryMs`. */
+  /** The delay after the first failed attempt. It doubles with each further one, up to `maxRetryMs`. */
   readonly retryMs: number
   readonly maxRetryMs: number
-  /** A notification that would be older is not attempted again. */
+  /** A notification that is older than this is not attempted again. */
   readonly maxAgeMs: number
 }
 
 /** The measured memory of a notification without its body. */
 const overheadBytes = 512
-/** Attempts of one route at the same time; one while its receiver fails. */
+/** The most attempts of one route at the same time; only one while its receiver fails. */
 const maxParallel = 4
 const noSuccess = 'no attempt was successful'
 
@@ -53,7 +53,7 @@ interface Run {
   retry: NodeJS.Timeout | undefined
 }
 
-/** The notifications of one route, which its failing receiver delays alone. */
+/** The notifications of one route. If its receiver fails, only these are delayed. */
 export class DeliveryQueue {
   readonly #options: DeliveryQueueOptions
   readonly #delays: BackoffOptions
@@ -159,7 +159,7 @@ export class DeliveryQueue {
   async #deliver(run: Run): Promise<void> {
     const [first] = run.waiting
     const result = first && (await this.#options.attempt(first.notification))
-    // It may have been dropped meanwhile.
+    // The notification may have been dropped meanwhile.
     if (first !== undefined && result !== undefined && run.waiting[0] === first)
       this.#settle(run, first, result)
     this.#running -= 1
@@ -220,8 +220,8 @@ export class DeliveryQueue {
 }
 
 /**
- * After a failed attempt, a queue makes none for a while, which grows with each further failure: a receiver
- * that does not answer holds a permit only for a small share of the time.
+ * After a failed attempt, a queue makes no attempts for a time that grows with each further failure: a
+ * receiver that does not answer holds a permit only for a small share of the time.
  */
 class FailurePause {
   readonly #backoff: Backoff
@@ -234,12 +234,12 @@ class FailurePause {
     this.#onOver = onOver
   }
 
-  /** The last attempt failed. */
+  /** Whether the last attempt failed. */
   get failing(): boolean {
     return this.#failing
   }
 
-  /** No attempt may begin. */
+  /** Whether no attempt may begin. */
   get active(): boolean {
     return this.#timer !== undefined
   }
@@ -255,7 +255,7 @@ class FailurePause {
     this.#timer.unref()
   }
 
-  /** The receiver has answered, so the next pause is short. */
+  /** To be called when the receiver has answered: the next pause is short again. */
   answered(): void {
     this.#failing = false
     this.#backoff.reset()

@@ -53,7 +53,7 @@ const defaultNotifierLimits: NotifierLimits = {
  *
  * Each route has its own queue and attempts, so a failing receiver does not delay other routes. Notifications
  * beyond the bounds of the queues are dropped and counted. Each attempt uses the URL and secrets that the
- * route has at that time; without a webhook any more, notifications are dropped.
+ * route has at that time; if the route has no webhook any more, its notifications are dropped.
  */
 export class Notifier {
   readonly #options: NotifierOptions
@@ -140,7 +140,10 @@ export class Notifier {
     })
   }
 
-  /** When all routes exceed their limit together, each may still have an equal share. */
+  /**
+   * Returns whether the queue has room. When all routes together exceed the limit, each may still have an
+   * equal share.
+   */
   #hasRoom(queue: DeliveryQueue, bytes: number): boolean {
     const { routeBytes, allBytes } = this.#limits
     const queuedBytes = queue.bytes + bytes
@@ -180,10 +183,12 @@ export class Notifier {
   }
 }
 
-/** After these a repetition may succeed: Request Timeout, Too Early, Too Many Requests. */
+/**
+ * The statuses of 4xx after which a repetition may succeed: Request Timeout, Too Early, Too Many Requests.
+ */
 const temporary4xx: ReadonlySet<number> = new Set([408, 425, 429])
 
-/** The receiver rejects the message itself: no repetition can succeed. */
+/** Returns whether the receiver rejects the message itself: no repetition can succeed. */
 const isRejection = (status: number) => status >= 400 && status <= 499 && !temporary4xx.has(status)
 
 interface Posting extends Pick<NotifierOptions, 'policy' | 'resolve' | 'clock'> {
@@ -204,10 +209,7 @@ async function post(
   }
 }
 
-/**
- * Logs each message at most once in an interval, with the number of lines that were omitted since the last
- * one.
- */
+/** Logs each message at most once in an interval, with the number of lines that were omitted since. */
 function limitWarnings(log: Log, { monotonicMs }: Clock, intervalMs: number) {
   const last = new Map<string, { atMs: number; omitted: number }>()
   return (message: string, fields: Readonly<Record<string, string>>) => {

@@ -1,16 +1,16 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** In a pull, an empty id matches any value. */
+/** The three ids of a request. In a pull, an empty id matches any value. */
 export interface AnimationIds {
-  /** One utterance: the unit that a controller can stop. */
+  /** The id of one utterance: the unit that a controller can stop. */
   readonly requestId: string
-  /** One session; several requests share it. */
+  /** The id of one session; several requests share it. */
   readonly streamId: string
-  /** The avatar or object for which the data is. */
+  /** The id of the avatar or object that the data is for. */
   readonly targetObjectId: string
 }
 
-/** A pull for `wanted` matches a request with these ids. */
+/** Returns whether a pull for `wanted` matches a request with these ids. */
 export function matchesIds(wanted: AnimationIds, ids: AnimationIds): boolean {
   return (
     isWanted(wanted.streamId, ids.streamId) &&
@@ -35,7 +35,7 @@ const isWanted = (wanted: string, found: string) => wanted === '' || wanted === 
  */
 export const maxIdCharacters = 100
 
-/** An id, or the name of a source service, has more than `maxIdCharacters`. */
+/** Thrown if an id, or the name of a source service, has more than `maxIdCharacters`. */
 export class IdTooLong extends ExpectedError {
   constructor(field: string, characters: number) {
     super(`${field}: ${characters} characters are found, at most ${maxIdCharacters} are allowed`)

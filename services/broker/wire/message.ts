@@ -12,7 +12,7 @@ export interface HeaderMessage {
   readonly sourceServiceId: string
   /** Undefined without an audio header. */
   readonly audio: AudioHeader | undefined
-  /** The number of names. */
+  /** The number of names of blend shapes. */
   readonly blendShapes: number
   readonly joints: number
   /** The start in seconds since the epoch, to which other time codes are relative. Any double, even NaN. */
@@ -28,8 +28,8 @@ export interface AudioHeader {
 }
 
 /**
- * Parts that the message does not have are undefined. Time codes are in seconds since the start in the
- * header.
+ * A message with data. Parts that it does not have are undefined. Time codes are in seconds since the start
+ * in the header.
  */
 export interface DataMessage {
   readonly part: 'data'
@@ -44,7 +44,7 @@ export interface TimeCodeRange {
   readonly latest: number | undefined
 }
 
-/** Empty lists are undefined. The range covers all four lists. */
+/** Lists that are empty are undefined. The range covers all four lists. */
 export interface SkelAnimation extends TimeCodeRange {
   readonly weights: TimedList | undefined
   readonly translations: TimedList | undefined
@@ -74,7 +74,7 @@ export interface StatusMessage {
   readonly status: Status
 }
 
-/** None of the parts is set. */
+/** A message in which none of the parts is set. */
 export interface EmptyMessage {
   readonly part: 'none'
 }

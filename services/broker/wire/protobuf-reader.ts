@@ -1,20 +1,20 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 
-/** The lowest three bits of a tag; the higher ones are the number of the field. */
+/** The wire types, the lowest three bits of a tag; the higher bits are the number of the field. */
 export const varint = 0
 export const fixed64 = 1
 export const delimited = 2
 export const fixed32 = 5
 
 const maxVarintBytes = 10
-/** Tags and lengths have 32 bits. */
+/** The longest varint of a tag or length, which have 32 bits. */
 const maxShortVarintBytes = 5
 
 /**
  * Reads an encoded protobuf message in place. It is strict, so that every decoder accepts what it accepts:
  * fields end within their message, tags and lengths have at most 32 bits, strings are UTF-8, and there are no
- * groups, which proto3 does not have. So the depth is that of the schema.
+ * groups, which proto3 does not have. So messages nest only as deep as in the schema.
  *
  * Every method throws MalformedMessage for invalid bytes.
  */
@@ -38,7 +38,7 @@ export class ProtobufReader {
     return tag
   }
 
-  /** Enters the message that follows. Returns the end of the outer one, for `leave`. */
+  /** Enters the message that follows. Returns the end of the outer message, for `leave`. */
   enter(): number {
     const length = this.length()
     const outer = this.end
@@ -50,7 +50,7 @@ export class ProtobufReader {
     this.end = outer
   }
 
-  /** The length of the value that follows, whose bytes are all there. */
+  /** Reads the length of the value that follows, and ensures that all its bytes are there. */
   length(): number {
     const start = this.at
     const length = this.#shortVarint('a length')
@@ -63,7 +63,7 @@ export class ProtobufReader {
     return length
   }
 
-  /** The lower 32 bits of a varint, as decoders do for a uint32 that is encoded with more. */
+  /** Reads the lower 32 bits of a varint, as decoders do for a uint32 that is encoded with more. */
   uint32(): number {
     const start = this.at
     let value = 0
@@ -91,14 +91,14 @@ export class ProtobufReader {
     this.#utf8()
   }
 
-  /** Returns the length. */
+  /** Skips bytes, and returns their number. */
   passBytes(): number {
     const length = this.length()
     this.at += length
     return length
   }
 
-  /** Returns the number of floats. */
+  /** Skips packed floats, and returns their number. */
   passPackedFloats(): number {
     const start = this.at
     const length = this.passBytes()
@@ -106,7 +106,7 @@ export class ProtobufReader {
     return length / 4
   }
 
-  /** A vector is a message whose fields are floats. */
+  /** Skips a vector, a message whose fields are floats. */
   passVector(): void {
     const outer = this.enter()
     // A fast path for the usual encoding, a tag of one byte and four bytes: a message has hundreds of joints.
@@ -115,7 +115,7 @@ export class ProtobufReader {
     this.leave(outer)
   }
 
-  /** The schema does not have the field, or with another wire type. */
+  /** Skips a field that the schema does not have, or has with another wire type. */
   skip(tag: number): void {
     switch (tag & 7) {
       case varint:
@@ -177,12 +177,12 @@ export class ProtobufReader {
   }
 }
 
-/** A float with a field number from 1 to 15. */
+/** Returns whether the tag is of a float with a field number from 1 to 15. */
 function isShortFloatTag(byte: number | undefined): boolean {
   return byte !== undefined && byte > 7 && (byte & 0x87) === fixed32
 }
 
-/** The bytes are no message of the schema, and must not be passed on. */
+/** Thrown if the bytes are no message of the schema, and must not be passed on. */
 export class MalformedMessage extends ExpectedError {
   /** The position of the first byte that cannot be read, from the start of the message. */
   readonly offset: number

@@ -81,7 +81,7 @@ function readSkelAnimation(reader: ProtobufReader, skel: SkelBuilder): void {
   reader.leave(outer)
 }
 
-/** Returns the list including the array that is read, of floats or vectors. */
+/** Reads an array of floats or vectors, and returns the list with it. */
 function readArray(
   reader: ProtobufReader,
   range: RangeBuilder,
@@ -150,7 +150,7 @@ function readAudio(reader: ProtobufReader, audio: { timeCode: number; bytes: num
   reader.leave(outer)
 }
 
-/** Each entry of the four lists has a time code and a vector or a float. */
+/** Reads a camera, each entry of whose four lists has a time code and a vector or a float. */
 function readCamera(reader: ProtobufReader, range: RangeBuilder): void {
   const outer = reader.enter()
   while (reader.at < reader.end) {

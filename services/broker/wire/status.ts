@@ -3,13 +3,13 @@ import type { StatusMessage } from './message.ts'
 import { delimited, type ProtobufReader, varint } from './protobuf-reader.ts'
 import type { Mutable } from './read-header.ts'
 
-/** As the animation data specification names the state of a request. */
+/** The state of a request, as the animation data specification names it. */
 export interface Status {
   readonly code: AnimationStatusCode
   readonly message: string
 }
 
-/** The index of a code is its number on the wire. */
+/** The codes in the order of their numbers on the wire. */
 export const animationStatusCodes = ['SUCCESS', 'INFO', 'WARNING', 'ERROR'] as const
 type AnimationStatusCode = (typeof animationStatusCodes)[number]
 
@@ -39,7 +39,7 @@ export function readStatus(reader: ProtobufReader, { status }: StatusBuilder): v
   reader.leave(outer)
 }
 
-/** The answer to a push. SUCCESS without a message has no bytes, as in proto3. */
+/** Encodes the answer to a push. SUCCESS without a message has no bytes, as in proto3. */
 export function encodeStatus({ code, message }: Status): Uint8Array {
   const number = animationStatusCodes.indexOf(code)
   const text = Buffer.from(message, 'utf8')
@@ -49,14 +49,14 @@ export function encodeStatus({ code, message }: Status): Uint8Array {
   ])
 }
 
-/** An AnimationDataStream with the status, for consumers. */
+/** Encodes an AnimationDataStream with the status, for consumers. */
 export function encodeStatusMessage(status: Status): Uint8Array {
   return withLength(3, encodeStatus(status))
 }
 
 const noBytes = Buffer.alloc(0)
 
-/** A length-delimited field with a number below 16. */
+/** Encodes a length-delimited field with a number below 16. */
 function withLength(field: number, bytes: Uint8Array): Buffer {
   const head = [(field << 3) | delimited]
   let rest = bytes.length

@@ -7,14 +7,14 @@ import type { RedisLogSetup } from './setup.ts'
 interface QueuedEntry {
   readonly bytes: Uint8Array
   readonly receivedMs: number
-  /** Undefined for an entry that must reach Redis together with the next. */
+  /** Undefined for an entry that must reach Redis together with the next one. */
   readonly progress: StoredProgress | undefined
 }
 
-/** One script appends at most this much, except a single larger entry. */
+/** One script appends at most this many bytes, except for a single larger entry. */
 const maxBatchBytes = 256 * 1024
 const maxBatchEntries = 512
-/** Consecutive entries without progress that are kept together with the next. */
+/** At most this many consecutive entries without progress are kept together with the next entry. */
 const maxTiedEntries = 8
 
 const measureEntry = ({ bytes }: QueuedEntry) => bytes.length + logEntryOverheadBytes
@@ -30,7 +30,7 @@ export class AppendQueue {
   /** The position of the first queued entry in the request. */
   #first: number
   #batchLength = 0
-  /** Redis drops the entries below this position with the last command; 0 for none. */
+  /** The next command makes Redis drop the entries below this position; 0 for none. */
   #dropBelow = 0
 
   constructor(setup: RedisLogSetup, directoryEntry: DirectoryEntry, ring: Ring) {
@@ -54,7 +54,7 @@ export class AppendQueue {
     return this.#stored.bytes
   }
 
-  /** Redis stores enough entries that the ring has dropped to be worth a command. */
+  /** Whether Redis stores so many entries that the ring has dropped that a command is worth it. */
   get isTrimDue(): boolean {
     return this.#stored.isTrimDue(this.#bytes)
   }
@@ -93,7 +93,7 @@ export class AppendQueue {
     return String(reply)
   }
 
-  /** Redis has acknowledged the last batch. */
+  /** Removes the entries of the last batch, which Redis has acknowledged. */
   acknowledge(): void {
     for (const entry of this.#entries.splice(0, this.#batchLength)) {
       this.#count(-measureEntry(entry))
@@ -119,7 +119,7 @@ export class AppendQueue {
     return length + this.#measureTied(length)
   }
 
-  /** How many entries behind the first `length` must be sent together with those. */
+  /** Returns how many entries behind the first `length` must be sent together with them. */
   #measureTied(length: number): number {
     let tied = 0
     while (tied < maxTiedEntries && length + tied < this.#entries.length) {
@@ -130,11 +130,14 @@ export class AppendQueue {
   }
 }
 
-/** How much more than the ring Redis may store, so that not every command drops entries. */
+/** Redis may store this share more than the ring, so that not every command drops entries. */
 const trimShare = 1 / 16
 const minTrimBytes = 2 * 1024
 
-/** An entry that the ring has dropped is dropped here, too, when `isTrimDue`. */
+/**
+ * The entries that Redis stores. When `isTrimDue`, the entries that the ring has dropped are dropped in Redis
+ * too.
+ */
 class StoredEntries {
   readonly #ring: Ring
   /** The size of each entry, oldest first. */
@@ -142,7 +145,7 @@ class StoredEntries {
   #first: number
   #bytes: number
 
-  /** @param ring its entries are already in Redis */
+  /** @param ring the ring whose entries are already in Redis */
   constructor(ring: Ring) {
     this.#ring = ring
     this.#first = ring.firstPosition
@@ -167,7 +170,7 @@ class StoredEntries {
     }
   }
 
-  /** @param queuedBytes of entries that may be in the ring but are not acknowledged */
+  /** @param queuedBytes the bytes of entries that may be in the ring but are not acknowledged */
   isTrimDue(queuedBytes: number): boolean {
     const ring = this.#ring
     if (ring.firstPosition <= this.#first) return false

@@ -22,8 +22,8 @@ const redisUrlForms =
   'redis://[user[:password]@]host[:port][/database], rediss://…, host:port or the absolute path of a unix socket'
 
 /**
- * A connection that is opened again when it is lost. Commands are neither queued while it is down nor
- * repeated: the caller decides that.
+ * A connection that is opened again when it is lost. While it is down, commands are not queued. It repeats no
+ * command: the caller decides about that.
  */
 export class RedisConnection {
   readonly #redis: Redis
@@ -50,7 +50,7 @@ export class RedisConnection {
     this.#stopSilenceWatch = watchSilence(
       this.#redis,
       options.stallMs,
-      // In the handshake, replies are pending before the connection is ready.
+      // During the handshake, replies are pending before the connection is ready.
       () => this.#pendingReplies > 0 || (this.#connected && !this.#ready),
     )
     this.#redis.on('error', (error: Error) => {
@@ -80,7 +80,10 @@ export class RedisConnection {
     return this.#problem
   }
 
-  /** Rejects without a connection, if it is lost before the reply, or if Redis returns an error. */
+  /**
+   * Runs a command. Rejects without a connection, if the connection is lost before the reply, or if Redis
+   * returns an error.
+   */
   async call(command: string, ...args: readonly Argument[]): Promise<unknown> {
     this.#gatherCommands()
     this.#pendingReplies += 1
@@ -96,7 +99,7 @@ export class RedisConnection {
     return this.call('EVAL', script, keys.length, ...keys, ...args)
   }
 
-  /** Rejects after `timeoutMs`, and when the connection is closed. */
+  /** Resolves when the connection is ready. Rejects after `timeoutMs`, and when the connection is closed. */
   async whenReady(timeoutMs?: number): Promise<void> {
     if (this.#ready) return
     if (this.#closed) throw new Error('closed')
@@ -124,7 +127,7 @@ export class RedisConnection {
     this.#notify(false)
   }
 
-  /** One write for the commands of one turn of the event loop. */
+  /** Joins the commands of one turn of the event loop to one write. */
   #gatherCommands(): void {
     const { stream } = this.#redis
     if (!this.#ready || stream.writableCorked > 0) return
@@ -151,7 +154,8 @@ function openRedis(url: string, { tls, stallMs }: RedisConnectionOptions, backof
     protocol: 2,
     enableOfflineQueue: false,
     autoResendUnfulfilledCommands: false,
-    // With 0, a lost connection rejects commands at once, and not only when the next one is ready.
+    // With 0, commands are rejected as soon as the connection is lost; otherwise they would wait until it is
+    // ready again.
     maxRetriesPerRequest: 0,
     retryStrategy: () => backoff.nextMs(),
     // After a failover the old primary is a replica, and the address leads to the new one.
@@ -178,13 +182,13 @@ function asIoredisArgument(argument: Argument): string | number | Buffer {
   return Buffer.from(argument.buffer, argument.byteOffset, argument.byteLength)
 }
 
-/** Checks within `stallMs`. */
+/** The number of checks within `stallMs`. */
 const checks = 4
 
 /**
  * Cuts a connection with a pending reply when no data has arrived for `stallMs`, until the returned function
- * is called. Counted in checks, because received data is read between them: a process that was paused makes a
- * single late check, and does not take its own pause for silence of Redis.
+ * is called. The time is counted in checks, because received data is read between them: a process that was
+ * paused makes a single late check, and does not take its own pause for silence of Redis.
  */
 function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boolean): () => void {
   let silentChecks = 0
@@ -206,10 +210,13 @@ function watchSilence(redis: Redis, stallMs: number, isReplyPending: () => boole
   return () => clearInterval(timer)
 }
 
-/** Redis answers but rejects writes: it has reached its `maxmemory`. */
+/** The problem of a Redis that answers but rejects writes, because it has reached its `maxmemory`. */
 export const outOfMemory = 'the log is out of memory'
 
-/** The error begins with `OOM`; from a script, `ERR` and the script's name may precede it. */
+/**
+ * Returns whether Redis is out of memory. The error begins with `OOM`; from a script, `ERR` and the script's
+ * name may precede it.
+ */
 export function isOutOfMemory(error: unknown): boolean {
   return error instanceof Error && /\bOOM command not allowed/.test(error.message)
 }

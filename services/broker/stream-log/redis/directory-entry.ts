@@ -6,11 +6,13 @@ export interface DirectoryEntry {
   readonly key: string
   /** The first part of ids in the stream of the request. A later request has a greater epoch. */
   readonly epoch: number
-  /** The broker of the producer, or the last one. */
+  /** The broker to which the producer is connected, or was connected last. */
   readonly podId: string
-  /** The moves of the producer to another broker. Redis rejects messages and ends of earlier owners. */
+  /**
+   * How often the producer has moved to another broker. Redis rejects messages and ends of earlier owners.
+   */
   readonly owner: number
-  /** A lost broker's request ends after this time, or after `lostMs` if that is longer. */
+  /** If its broker is lost, a request ends after this time, or after `lostMs` if that is longer. */
   readonly graceMs: number
   readonly ids: AnimationIds
   readonly sourceServiceId: string
@@ -24,13 +26,13 @@ export interface DirectoryEntry {
 
 interface EndedAt {
   readonly end: RequestEnd
-  /** Undefined if the ending broker has an older version. */
+  /** The broker that ended the request; undefined if that has an older version. */
   readonly by?: string
-  /** When it ended by the clock of the ending broker, in milliseconds since the epoch. */
+  /** When the request ended by the clock of the ending broker, in milliseconds since the epoch. */
   readonly atMs: number
 }
 
-/** `by` is the broker that wrote the end; empty for one of an older version. */
+/** The end of a request. `by` is the broker that wrote it; empty for a broker of an older version. */
 export interface StoredEnd {
   readonly end: RequestEnd
   readonly by: string
@@ -55,11 +57,11 @@ export function encodeEntry(entry: Omit<DirectoryEntry, 'key' | 'epoch'>): strin
   return JSON.stringify(named)
 }
 
-/** `<epoch> <entry>`. Undefined for other values, which no broker writes. */
+/** Decodes `<epoch> <entry>`. Returns undefined for other values, which no broker writes. */
 export function decodeEntry(key: string, value: string): DirectoryEntry | undefined {
   const space = value.indexOf(' ')
   try {
-    // Older versions write neither owner nor grace period.
+    // Older versions write neither the owner nor the grace period.
     return {
       owner: 0,
       graceMs: 0,

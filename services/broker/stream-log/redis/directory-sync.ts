@@ -9,8 +9,8 @@ import { directoryExpiryMs, type RedisLogSetup } from './setup.ts'
 type Reply = readonly [horizon: Uint8Array, newest: Uint8Array, entries: readonly Uint8Array[]]
 
 /**
- * Keeps the directory equal to that in Redis: follows the stream of changes, and periodically reads the
- * whole, to repair missed changes.
+ * Keeps the directory of this broker equal to the one in Redis: follows the stream of changes, and
+ * periodically reads the whole directory, to repair missed changes.
  */
 export class DirectorySync implements FollowedStream {
   readonly streamKey: string

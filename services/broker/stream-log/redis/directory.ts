@@ -23,7 +23,7 @@ export class Directory {
   readonly #endListeners = new Set<EndListener>()
   /** The work that begins or continues a request here, by key. */
   readonly #beginning = new Map<string, Promise<unknown>>()
-  /** Ended requests of producers here. The budget limits what Redis stores of them. */
+  /** Ended requests whose producers were here. The budget limits what Redis stores of them. */
   readonly #ended: EndedRequests
 
   constructor(setup: RedisLogSetup, loop: ReadLoop, reports: PositionReports) {
@@ -62,8 +62,8 @@ export class Directory {
   }
 
   /**
-   * A new request is reported to the watchers, unless it ended too long ago; a known one gets the new owner
-   * or the end.
+   * Applies an entry. A new request is reported to the watchers, unless it ended too long ago; a known
+   * request gets the new owner or the end.
    */
   apply(entry: DirectoryEntry): void {
     const known = this.#requests.get(entry.key)
@@ -77,7 +77,7 @@ export class Directory {
     this.#reportEnd(known, entry.ended?.by, learned.end, learned.progress)
   }
 
-  /** The producer is at this broker. */
+  /** Begins or continues a request whose producer is at this broker. */
   host(entry: DirectoryEntry, hosted: Hosted): LogWriter {
     const known = this.#requests.get(entry.key)
     if (known !== undefined) return known.host(entry, hosted)
@@ -103,8 +103,8 @@ export class Directory {
   }
 
   /**
-   * The end to store for a request that runs in Redis, with this broker as its owner, but not here. Undefined
-   * if it runs, or is about to run, here.
+   * Returns the end to store for a request that runs in Redis with this broker as its owner, but has no
+   * producer here. Undefined if the producer is here, or about to be.
    */
   findUnstoredEnd({ key }: DirectoryEntry): RequestEnd | undefined {
     if (this.#beginning.has(key)) return undefined
@@ -113,7 +113,7 @@ export class Directory {
     return known === undefined ? logUnavailableEnd : known.findUnstoredEnd()
   }
 
-  /** Redis has lost the request. The broker of its producer reports the end. */
+  /** Removes a request that Redis has lost. The broker of its producer reports the end. */
   removeLost(key: string): void {
     const known = this.#requests.get(key)
     if (known === undefined) return
@@ -140,7 +140,7 @@ export class Directory {
     this.#ended.sweep()
   }
 
-  /** Redis is unavailable to readers of other brokers' requests. */
+  /** Closes the requests of other brokers to readers: Redis is unavailable. */
   closeRemote(): void {
     for (const request of this.#requests.values()) request.closeRemote()
   }
@@ -160,7 +160,7 @@ export class Directory {
     request.forget()
   }
 
-  /** Reports the end if this broker (`by`) gave it. */
+  /** Reports the end if this broker has given it, which `by` says. */
   #reportEnd(
     request: SharedRequest,
     by: string | undefined,
@@ -194,7 +194,7 @@ export class Directory {
   }
 }
 
-/** If its entries have expired in Redis, the request is removed there. */
+/** Removes a request from the directory in Redis if its entries have expired there. */
 export async function removeExpired({ keys, commands }: RedisLogSetup, entry: DirectoryEntry): Promise<void> {
   const { key, ids } = entry
   const names = [keys.entries(key), keys.requests, keys.running]

@@ -64,7 +64,7 @@ export async function endRequest(
   return decodeEnd(answer === 'ok' ? text : answer)
 }
 
-/** A broker looks for the answer of another one in this interval. */
+/** The interval in which a broker looks for the answer of another broker. */
 const pollMs = 50
 
 /**
@@ -96,14 +96,14 @@ export async function endLostRequest(
   return await sync.end(entry, restartedEnd, { uses }).catch(unavailable)
 }
 
-/** Resolves with whether the producer, or its broker, is lost. */
+/** Resolves with whether the producer, or the producer's broker, is lost. */
 async function isProducerLost(setup: RedisLogSetup, run: string, podId: string): Promise<boolean> {
   const { keys, commands, timings } = setup
   const first = await readHeartbeat(setup, podId)
   await commands.call('XADD', keys.inbox(podId), 'NOMKSTREAM', '*', '', '', 'ask', run)
   for (let waitedMs = 0; waitedMs < timings.answerMs; waitedMs += pollMs) {
     const { answers } = await readHeartbeat(setup, podId)
-    // Read last: a loss that the broker recorded before its answer is seen.
+    // The producer is read last, so that a loss that the broker recorded before its answer is seen.
     if ((await readProducer(setup, run)).isLost) return true
     if (answers !== first.answers) return false
     await pause(pollMs)
@@ -111,7 +111,10 @@ async function isProducerLost(setup: RedisLogSetup, run: string, podId: string):
   return (await readHeartbeat(setup, podId)).beats === first.beats
 }
 
-/** `answers` is undefined for an earlier version, which does not answer. */
+/**
+ * Reads the heartbeat of a broker. `answers` is undefined for a broker of an earlier version, which does not
+ * answer.
+ */
 async function readHeartbeat({ keys, commands }: RedisLogSetup, podId: string) {
   const value = await commands.call('GET', keys.heartbeat(podId))
   const [beats, answers] = value instanceof Uint8Array ? String(value).split(' ') : []

@@ -20,8 +20,8 @@ const brokerLostEnd: RequestEnd = {
 const refreshesPerExpiry = 3
 
 /**
- * The heartbeat of a broker, the end of lost brokers' requests, and expiries. Also computes the health of the
- * log.
+ * Sends the heartbeat of a broker, ends the requests of lost brokers, and renews expiries. Also computes the
+ * health of the log.
  */
 export class Heartbeat {
   readonly #options: HeartbeatOptions
@@ -29,7 +29,8 @@ export class Heartbeat {
   readonly #listeners = new Set<(healthy: boolean) => void>()
   readonly #stopTimers: readonly (() => void)[]
   /**
-   * Whether Redis has the commands of the log; checked for each connection, which may be to another server.
+   * Whether Redis was seen to have the commands of the log. It is checked for each connection, which may be
+   * to another server.
    */
   #checked = false
   #unsupported = ''
@@ -75,7 +76,7 @@ export class Heartbeat {
     return setup.commands.problem || reads.problem || this.#unsupported || notRead
   }
 
-  /** The required version, if Redis is too old for the log. */
+  /** The required version if Redis is too old for the log; otherwise empty. */
   get unsupported(): string {
     return this.#unsupported
   }
@@ -149,7 +150,7 @@ export class Heartbeat {
     await Promise.all(names.map(name => commands.call('PEXPIRE', name, timings.orphanMs)))
   }
 
-  /** The returned function does nothing while the work is in progress. */
+  /** Returns a function that starts the work, or does nothing while the work is in progress. */
   #oneAtATime(work: () => Promise<void>): () => void {
     let busy = false
     return () => {
@@ -179,7 +180,10 @@ export class Heartbeat {
   }
 }
 
-/** The expiry of a heartbeat as a multiple of `lostMs`; it removes those of brokers that are gone. */
+/**
+ * The expiry of a heartbeat as a multiple of `lostMs`. It removes the heartbeats of brokers that have
+ * stopped.
+ */
 const expiryFactor = 3
 
 /**
@@ -198,11 +202,14 @@ class PodHeartbeats {
     this.#setup = setup
   }
 
-  /** Sends the heartbeat, and resolves with the milliseconds for which each of the others has not changed. */
+  /**
+   * Sends the heartbeat. Resolves with the milliseconds for which the heartbeat of each other broker has not
+   * changed.
+   */
   async beat(others: ReadonlySet<string>): Promise<ReadonlyMap<string, number>> {
     const { clock, timings } = this.#setup
     await this.#send()
-    // If the whole system was paused after the last read, the others could not send any.
+    // If the whole system was paused after the last read, the other brokers could not send a heartbeat.
     if (clock.monotonicMs() - this.#checkedMs > timings.lostMs / 2) this.resetDeadlines()
     this.#checkedMs = clock.monotonicMs()
     for (const other of this.#seen.keys()) if (!others.has(other)) this.#seen.delete(other)
@@ -210,7 +217,7 @@ class PodHeartbeats {
     return new Map(await Promise.all(silences))
   }
 
-  /** This broker could not read heartbeats for a while. */
+  /** Starts all timeouts again: this broker could not read heartbeats. */
   resetDeadlines(): void {
     this.#seen.clear()
   }
@@ -249,8 +256,9 @@ class PodHeartbeats {
 const neededVersion = '6.2'
 
 /**
- * The requirement as text; empty if Redis has the commands. They are tested, not the version: other servers
- * with the protocol have versions of their own. Other errors, such as a lack of memory, are ignored.
+ * Returns the required version as text; empty if Redis has the commands. The commands are tested, not the
+ * version: other servers with the protocol have versions of their own. Errors of another kind, such as a lack
+ * of memory, are ignored.
  */
 async function findUnsupported({ keys, commands }: RedisLogSetup): Promise<string> {
   try {

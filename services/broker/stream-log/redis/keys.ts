@@ -1,5 +1,5 @@
 /**
- * The keys that brokers share, each with an expiry, which removes those of lost brokers. All keys of an
+ * The keys that brokers share. Each has an expiry, which removes the keys of lost brokers. All keys of an
  * installation have the same hash tag: a script can access a request and the directory in one step, and a
  * Redis Cluster stores all of them on one node.
  *
@@ -19,7 +19,7 @@ export function redisKeys(prefix: string) {
     epoch: `${tag}:epoch`,
     /** Stream: changes of the directory, which every broker follows. */
     changes: `${tag}:news`,
-    /** Never exists, for commands that must change nothing. */
+    /** A key that never exists, for commands that must change nothing. */
     probe: `${tag}:probe`,
     /** Stream of one request, see `entryId`. */
     entries: (request: string) => `${tag}:entries:${request}`,
@@ -59,7 +59,7 @@ export function endId(epoch: number): string {
   return `${epoch}-${endPosition}`
 }
 
-/** Undefined for the id of the end. */
+/** Returns undefined for the id of the end. */
 export function parsePosition(id: string): number | undefined {
   const position = id.slice(id.indexOf('-') + 1)
   return position === endPosition ? undefined : Number(position)

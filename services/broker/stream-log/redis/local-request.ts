@@ -26,13 +26,16 @@ interface LocalRequestOptions {
   readonly ring?: Ring
   readonly progress: StoredProgress
   readonly uses: number
-  /** Called with the end that Redis returned for a command of this request. In turn, `applyEnd` is called. */
+  /**
+   * Called with the end that Redis returned for a command of this request. The directory then calls
+   * `applyEnd`.
+   */
   readonly apply: (entry: DirectoryEntry) => void
 }
 
 /**
- * The producer waits while the queue for Redis has more than the limit of the request or its share of the
- * budget, within these bounds.
+ * The bounds of the queue for Redis. The producer waits while the queue has more bytes than the limit of the
+ * request or its share of the budget allow.
  */
 const minQueuedBytes = 64 * 1024
 const maxQueuedBytes = 1024 * 1024
@@ -43,8 +46,9 @@ export const dataLostEnd = createLostEnd('the log has lost the request')
 const outOfMemoryEnd = createLostEnd(outOfMemory)
 
 /**
- * The producer is at this broker. Local consumers read the ring in the turn in which a message arrives. The
- * entries of one turn are sent to Redis together; until it answers, the next batch is collected.
+ * A request whose producer is at this broker. Local consumers read the ring in the turn in which a message
+ * arrives. The entries of one turn are sent to Redis together; until Redis answers, the next batch is
+ * collected.
  */
 export class LocalRequest implements WritableRequest {
   readonly entry: DirectoryEntry
@@ -54,23 +58,24 @@ export class LocalRequest implements WritableRequest {
   readonly #options: LocalRequestOptions
   readonly #queue: AppendQueue
   readonly #command: RepeatedCommand
-  /** Only this writer may append; an earlier one has ended with `continued`. */
+  /** The only writer that may append. An earlier one has ended with `continued`. */
   #writer: Writer
   #progress: StoredProgress
   #sending = false
-  /** The next command only drops entries: Redis stores more than the ring, but none are queued. */
+  /** Whether the next command only drops entries: none are queued, but Redis stores more than the ring. */
   #trimsNext = false
-  /** The request no longer runs here: nothing more is sent to Redis. */
+  /** Whether the request runs here no longer: nothing more is sent to Redis. */
   #over = false
   /** Set when the producer, or a shutdown, has ended the request. */
   #ending: { readonly end: RequestEnd; readonly done: PromiseWithResolvers<void> } | undefined
   /** Set while the producer is disconnected and may return. */
   #suspended: { readonly end: RequestEnd; readonly untilMs: number } | undefined
   #uses: number
-  /** The loss of the producer still has to be stored in Redis. */
+  /** Whether the loss of the producer still has to be stored in Redis. */
   #lossIsNew = false
   /**
-   * The producer did not return in time. Redis stores this end, unless it has continued at another broker.
+   * The end of a request whose producer did not return in time. Redis stores it, unless the producer has
+   * continued at another broker.
    */
   #overdue: RequestEnd | undefined
   #unstoredEnd: RequestEnd | undefined
@@ -104,24 +109,24 @@ export class LocalRequest implements WritableRequest {
     return this.#over
   }
 
-  /** Set for a request that cannot continue, if Redis may not have its end. */
+  /** The end of a request that cannot continue, if Redis may not have that end. */
   get unstoredEnd(): RequestEnd | undefined {
     return this.#unstoredEnd
   }
 
-  /** The producer is disconnected and may return. */
+  /** Whether the producer is disconnected and may return. */
   get isLost(): boolean {
     return this.#suspended !== undefined
   }
 
-  /** The ring or the queue for Redis is full. */
+  /** Whether the ring or the queue for Redis is full. */
   get mustWait(): boolean {
     const { budget } = this.#options.setup
     const share = Math.min(this.entry.limits.bytes, maxQueuedBytes, budget.share)
     return !this.#over && (this.ring.full || this.#queue.bytes > Math.max(minQueuedBytes, share))
   }
 
-  /** Replaces the writer for a producer that continues here. Undefined if the request has ended. */
+  /** Replaces the writer for a producer that continues here. Returns undefined if the request has ended. */
   resume(uses: number): Omit<ResumedRequest, 'uses'> | undefined {
     if (this.#over || this.#pendingEnd !== undefined) return undefined
     this.#suspended = undefined
@@ -173,7 +178,10 @@ export class LocalRequest implements WritableRequest {
     await this.#ending.done.promise
   }
 
-  /** The broker shuts down. Notifies the producer. Never rejects, even if `close` comes first. */
+  /**
+   * Ends the request because the broker shuts down, and notifies the producer. Never rejects, even if `close`
+   * comes first.
+   */
   async shutDown(end: RequestEnd): Promise<void> {
     if (this.#over) return
     const isFirst = this.#ending === undefined
@@ -182,7 +190,9 @@ export class LocalRequest implements WritableRequest {
     await done.catch(() => {})
   }
 
-  /** The end in Redis, given by the producer or by others. Returns the bytes that Redis stores. */
+  /**
+   * Applies the end in Redis, which the producer or others have given. Returns the bytes that Redis stores.
+   */
   applyEnd({ end }: StoredEnd): number {
     if (this.#over) return 0
     this.#release(end, end.how !== this.#ending?.end.how)
@@ -190,8 +200,8 @@ export class LocalRequest implements WritableRequest {
   }
 
   /**
-   * Closes a request that cannot continue and has no end in Redis. An end that the producer gave is stored
-   * later only if Redis has all entries: no reader may take a truncated request for a complete one.
+   * Closes a request that cannot continue and has no end in Redis. If the producer gave an end, it is stored
+   * later, but only if Redis has all entries: no reader may take a truncated request for a complete one.
    */
   close(end: RequestEnd): void {
     if (this.#over) return
@@ -200,7 +210,7 @@ export class LocalRequest implements WritableRequest {
     this.#release(end, this.#ending === undefined, problem)
   }
 
-  /** The producer has continued at another broker, the new owner. */
+  /** Ends the request here: the producer has continued at another broker, the new owner. */
   moved(): void {
     if (this.#over) return
     this.#release({ how: 'continued' }, true, 'the producer has continued in another call')
@@ -231,13 +241,13 @@ export class LocalRequest implements WritableRequest {
     this.#schedule()
   }
 
-  /** Redis must store this end after the queued entries. */
+  /** The end that Redis must store after the queued entries. */
   get #pendingEnd(): RequestEnd | undefined {
     return this.#ending?.end ?? this.#overdue
   }
 
   /**
-   * The ring may still have readers.
+   * Ends the request here; the ring may still have readers.
    *
    * @param isNew whether the producer is notified: it has not given this end itself
    * @param problem why Redis does not have the end that the producer gave
@@ -247,7 +257,7 @@ export class LocalRequest implements WritableRequest {
     this.#command.cancel()
     this.#queue.clear()
     this.readers.clear()
-    // The callback refers to the call of the producer.
+    // Otherwise the ring would keep a reference to the call of the producer.
     this.ring.onRoom(() => {})
     if (end.how !== 'continued') this.ring.finish(end)
     if (isNew) this.#writer.notifyEnd(end)
@@ -280,7 +290,10 @@ export class LocalRequest implements WritableRequest {
     if (this.#queue.length > 0 || this.#lossIsNew || this.#pendingEnd !== undefined) this.#schedule()
   }
 
-  /** The end is sent in the turn in which the queue is found empty, so that no entry comes after it. */
+  /**
+   * Sends the entries, then the end. The end is sent in the turn in which the queue is found empty, so that
+   * no entry comes after it.
+   */
   async #sendAll(): Promise<void> {
     while (this.#queue.length > 0 || this.#trimsNext) if (!(await this.#sendBatch())) return
     const end = this.#pendingEnd
@@ -289,7 +302,7 @@ export class LocalRequest implements WritableRequest {
     if (answer !== undefined) this.#stop(answer)
   }
 
-  /** Stored behind all entries, so that other brokers learn of the disconnected producer. */
+  /** Stores the loss of the producer behind all entries, so that other brokers learn of it. */
   async #sendLoss(): Promise<void> {
     if (!this.#lossIsNew) return
     this.#lossIsNew = false
@@ -335,12 +348,12 @@ class RepeatedCommand {
     this.#setup = setup
   }
 
-  /** Redis was out of memory at the last command. */
+  /** Whether Redis was out of memory at the last command. */
   get full(): boolean {
     return this.#full
   }
 
-  /** Redis has not accepted the command within `unavailableMs`. */
+  /** Whether Redis has not accepted the command within `unavailableMs`. */
   get isOverdue(): boolean {
     const { clock, timings } = this.#setup
     return (
@@ -348,7 +361,7 @@ class RepeatedCommand {
     )
   }
 
-  /** Resolves with undefined after `cancel`. Rejects if the log is closed. */
+  /** Sends a command. Resolves with undefined after `cancel`. Rejects if the log is closed. */
   async send<T>(command: () => Promise<T>): Promise<T | undefined> {
     const { clock, commands } = this.#setup
     this.#pendingSinceMs = clock.monotonicMs()

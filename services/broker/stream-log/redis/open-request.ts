@@ -57,7 +57,10 @@ async function storeOpening(
   return String(await commands.runScript(openScript, names, values))
 }
 
-/** A try fails if, between its two commands, another call has used the token or the producer has moved. */
+/**
+ * The most tries to continue a request. A try fails if, between its two commands, another call has used the
+ * token or the producer has moved.
+ */
 const maxTries = 5
 
 /**
@@ -102,7 +105,7 @@ async function readStored({ keys, commands }: RedisLogSetup, run: string): Promi
   return { entry, header: new Uint8Array(header), owner: owner ?? '', tokens }
 }
 
-/** Undefined if the request has changed since it was read. */
+/** Returns undefined if the request has changed since it was read. */
 async function tryResume(
   setup: RedisLogSetup,
   directory: Directory,

@@ -27,16 +27,17 @@ interface SentReport {
   readonly atMs: number
 }
 
-/** An unchanged position is reported again after this share of `lostMs`. */
+/** A position that has not changed is reported again after this share of `lostMs`. */
 const repeatShare = 1 / 5
 
 /**
- * Reports positions of local readers to the brokers whose producers wait for them: soon after `update`,
- * otherwise periodically. A broker without reports for `lostMs` stops waiting.
+ * Reports positions of local readers to the brokers whose producers wait for them: in the turn after
+ * `update`, otherwise periodically. A producer's broker stops waiting for a broker from which no report came
+ * for `lostMs`.
  */
 export class PositionReports {
   readonly #setup: RedisLogSetup
-  /** Readers that hold messages, with the last report about them. */
+  /** The readers that hold messages, each with the last report about it. */
   readonly #last = new Map<ReportedReaders, SentReport | undefined>()
   #scheduled = false
 
@@ -44,7 +45,7 @@ export class PositionReports {
     this.#setup = setup
   }
 
-  /** The position has changed enough for a report, or no reader holds messages any more. */
+  /** To be called when the position has changed enough for a report, or no reader holds messages any more. */
   update(readers: ReportedReaders): void {
     if (readers.slowestPosition === undefined) {
       this.#remove(readers)
@@ -57,7 +58,7 @@ export class PositionReports {
     setImmediate(() => this.sendDue())
   }
 
-  /** One message to each broker. */
+  /** Sends the reports that are due, in one message to each broker. */
   sendDue(): void {
     this.#scheduled = false
     const nowMs = this.#setup.clock.monotonicMs()
@@ -95,8 +96,8 @@ export class PositionReports {
 }
 
 /**
- * Makes a producer wait for readers at other brokers: the ring has a cursor at the position of the slowest
- * reader of each.
+ * Makes a producer wait for readers at other brokers: for each of these brokers, the ring has a cursor at the
+ * position of the slowest reader.
  */
 export class RemoteReaders {
   readonly #setup: RedisLogSetup
@@ -108,7 +109,7 @@ export class RemoteReaders {
     this.#ring = ring
   }
 
-  /** @param position of the slowest reader; undefined if none holds messages */
+  /** @param position the position of the slowest reader; undefined if none holds messages */
   report(podId: string, position: number | undefined): void {
     if (position === undefined || this.#ring.end !== undefined) {
       this.#drop(podId)

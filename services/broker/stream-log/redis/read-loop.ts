@@ -5,7 +5,7 @@ import type { RedisLogSetup } from './setup.ts'
 /** A stream in Redis that is read as it grows. */
 export interface FollowedStream {
   readonly streamKey: string
-  /** Reading continues behind this id. */
+  /** Reading continues after the entry with this id. */
   readonly after: string
   /** False while no more entries can be taken. */
   readonly wanted: boolean
@@ -13,7 +13,7 @@ export interface FollowedStream {
   take(id: string, fields: readonly Uint8Array[]): void
 }
 
-/** As XREAD and XRANGE return them. */
+/** Entries in the form in which XREAD and XRANGE return them. */
 export type StreamEntries = readonly (readonly [id: Uint8Array, fields: readonly Uint8Array[]])[]
 
 type XreadReply = readonly (readonly [streamKey: Uint8Array, entries: StreamEntries])[]
@@ -21,8 +21,8 @@ type XreadReply = readonly (readonly [streamKey: Uint8Array, entries: StreamEntr
 /** The limit of entries of one stream in a reply, so that it does not block the process for long. */
 const maxEntries = 64
 /**
- * Entries that arrive between two reads are read together: a command that waits for a thousand streams costs
- * Redis much more than the entries.
+ * Entries that arrive within this time after a read are read together: a command that waits for a thousand
+ * streams costs Redis much more than the entries.
  */
 const gatherMs = 2
 const retryMs = 100
@@ -32,7 +32,7 @@ const blockShare = 1 / 2
 /** Reads all followed streams with one blocking command, which Redis answers as soon as any has grown. */
 export class ReadLoop {
   readonly #setup: RedisLogSetup
-  /** Used for nothing else: a blocking command delays the commands after it. */
+  /** A connection for this loop alone, because a blocking command delays the commands after it. */
   readonly #connection: RedisConnection
   readonly #streams = new Map<string, FollowedStream>()
   #waiting = false
@@ -56,7 +56,7 @@ export class ReadLoop {
 
   /**
    * Ends a blocking read, so that the next one includes a stream that can take entries again: adds an empty
-   * message to the inbox of this broker, which is always followed. If it is lost, the read ends a little
+   * message to the inbox of this broker, which is always followed. If the message is lost, the read ends
    * later by its timeout.
    */
   interrupt(): void {

@@ -41,13 +41,13 @@ export interface RedisLogOptions {
   /** Separates installations that share a Redis. */
   readonly keyPrefix?: string
   readonly timings?: Partial<RedisLogTimings>
-  /** The limit of bytes in the memory of this broker, and of those in Redis; see `ByteBudget`. */
+  /** The limit of bytes in the memory of this broker, and of its requests in Redis; see `ByteBudget`. */
   readonly maxKeptBytes?: number
 }
 
 /** Readers of other brokers' requests wait for Redis this many times `unavailableMs`. */
 const readersWaitFactor = 2
-/** The time for the ends of requests to reach Redis at a shutdown. */
+/** How long the ends of requests may take to reach Redis at a shutdown. */
 const closeMs = 2_000
 
 /** @throws Error for an invalid URL */
@@ -69,12 +69,12 @@ export function createRedisLog(options: RedisLogOptions): StreamLog {
 }
 
 /**
- * Brokers share this log through the streams of one Redis.
+ * A stream log that brokers share through the streams of one Redis.
  *
- * Consumers at the broker of a producer read its ring, and never wait for Redis. Others read a ring that is
- * filled from Redis; after Redis was unavailable they continue at their position. Entries and the end of a
- * request reach Redis within `unavailableMs`, or the request ends with an error. If Redis has lost data,
- * readers get an error or a gap.
+ * Consumers at the broker of a producer read its ring, and never wait for Redis. Consumers at other brokers
+ * read a ring that is filled from Redis; after Redis was unavailable they continue at their position. Entries
+ * and the end of a request reach Redis within `unavailableMs`, or the request ends with an error. If Redis
+ * has lost data, readers get an error or a gap.
  *
  * Data goes one way: the read loop passes entries to the directory or to a ring, and the directory passes
  * changes to its requests.
@@ -93,7 +93,7 @@ class RedisLog implements StreamLog {
   #tickedMs: number
   #closed = false
 
-  /** @param reads for the read loop */
+  /** @param reads the connection of the read loop */
   constructor(setup: RedisLogSetup, reads: RedisConnection) {
     this.budget = setup.budget
     this.#setup = setup
@@ -166,7 +166,7 @@ class RedisLog implements StreamLog {
       pause(commands.ready ? closeMs : 0, undefined, { ref: false }),
     ])
     await this.#heartbeat.close()
-    // Requests whose end has not reached Redis in time, and those that have begun meanwhile.
+    // Requests whose end has not reached Redis in time, and requests that have begun meanwhile.
     for (const local of this.#directory.running()) local.close(shutdownEnd)
     this.#reads.close()
     commands.close()
@@ -193,8 +193,8 @@ class RedisLog implements StreamLog {
 }
 
 /**
- * Messages for this broker: positions of readers at other brokers, and questions whether a producer is
- * connected. The heartbeat creates the stream.
+ * Receives the messages for this broker: positions of readers at other brokers, and questions whether a
+ * producer is connected. The heartbeat creates the stream.
  */
 export class Inbox implements FollowedStream {
   readonly streamKey: string

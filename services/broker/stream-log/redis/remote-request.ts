@@ -29,8 +29,9 @@ const loadEntries = 256
 const progressShare = 1 / 4
 
 /**
- * The producer is at another broker: a ring is loaded from the stream in Redis and follows that. When the
- * ring has no readers any more, this is closed, and the next reader needs a new one.
+ * A request whose producer is at another broker: a ring is loaded from the stream in Redis, and then follows
+ * the stream. When the ring has no readers any more, this object is closed, and the next reader needs a new
+ * one.
  */
 export class RemoteRequest implements FollowedStream, ReportedReaders {
   readonly streamKey: string
@@ -39,7 +40,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   #entry: DirectoryEntry
   /** Undefined until entries are loaded, and after `closed`. */
   #ring: Ring | undefined
-  /** Readers that wait for the ring, and those of them that will hold entries. */
+  /** The number of readers that wait for the ring, and how many of them will hold entries. */
   #expected = 0
   #expectedHolders = 0
   #readsToEnd = false
@@ -47,7 +48,9 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   /** The error for readers that come after the request was closed. */
   #rejection: LogRejection | undefined
 
-  /** @param ring of a producer that was at this broker; else, entries are loaded from Redis */
+  /**
+   * @param ring the ring of a producer that was at this broker; if undefined, entries are loaded from Redis
+   */
   constructor(context: RemoteRequestContext, entry: DirectoryEntry, ring?: Ring) {
     this.streamKey = context.setup.keys.entries(entry.key)
     this.#context = context
@@ -67,7 +70,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     return this.#closed
   }
 
-  /** Readers still wait for entries or the end. */
+  /** Whether readers still wait for entries or the end. */
   get isReading(): boolean {
     return !this.#closed && this.#ring?.end === undefined
   }
@@ -124,7 +127,7 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
     })
   }
 
-  /** The producer has moved to another broker. */
+  /** To be called when the producer has moved to another broker. */
   moved(entry: DirectoryEntry): void {
     this.#entry = entry
   }
@@ -137,8 +140,8 @@ export class RemoteRequest implements FollowedStream, ReportedReaders {
   }
 
   /**
-   * Redis will provide no more entries: readers with a ring get this end, those that wait for the ring are
-   * rejected.
+   * Ends the request here: Redis will provide no more entries. Readers with a ring get this end; readers that
+   * wait for the ring are rejected.
    */
   close(end: RequestEnd, rejection: LogRejection): void {
     this.#rejection = rejection

@@ -1,6 +1,6 @@
 /**
- * Redis runs scripts atomically. They are sent as text each time: Redis caches known texts, and a restart or
- * a failover needs no special handling. Each script uses only the keys in its arguments.
+ * Redis runs a script atomically. Scripts are sent as text each time: Redis caches known texts, and a restart
+ * or a failover needs no special handling. Each script uses only the keys in its arguments.
  */
 
 /**

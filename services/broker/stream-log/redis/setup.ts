@@ -13,7 +13,10 @@ export interface RedisLogSetup {
   readonly clock: Clock
   readonly repeat: Repeat
   readonly timings: RedisLogTimings
-  /** The budget for bytes in the memory of this broker, and in Redis for requests of its producers. */
+  /**
+   * The budget for bytes in the memory of this broker, and for bytes in Redis of requests whose producers are
+   * here.
+   */
   readonly budget: ByteBudget
 }
 
@@ -23,8 +26,8 @@ export interface RedisLogTimings {
   /** A broker without a changed heartbeat for this time is lost, with the requests of its producers. */
   readonly lostMs: number
   /**
-   * A producer begins its request again: its broker is asked, and is lost without an answer or heartbeat in
-   * this time. Longer than `heartbeatMs`, since earlier versions do not answer.
+   * When a producer begins its request again, its broker is asked; without an answer or heartbeat in this
+   * time, the broker is lost. Longer than `heartbeatMs`, since earlier versions do not answer.
    */
   readonly answerMs: number
   /** The whole directory is read in this interval, to repair missed changes. */

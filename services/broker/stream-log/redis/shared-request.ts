@@ -21,7 +21,7 @@ export interface Hosted {
   readonly uses: number
 }
 
-/** As this broker has learned it. */
+/** The end of a request as this broker has learned it. */
 interface AppliedEnd {
   readonly end: RequestEnd
   /** The progress after the last entry; undefined if the producer was not here. */
@@ -31,8 +31,8 @@ interface AppliedEnd {
 }
 
 /**
- * A request of the directory. Its messages are in a ring while its producer is here (`LocalRequest`), or
- * while it has readers here (`RemoteRequest`).
+ * A request of the directory. While its producer is here, its messages are in the ring of a `LocalRequest`;
+ * while only readers are here, in the ring of a `RemoteRequest`.
  *
  * The directory passes changes to the request, which passes them to these parts. A part that reads the end in
  * Redis reports it to the directory, and never calls the request.
@@ -46,7 +46,7 @@ export class SharedRequest implements LoggedRequest {
   readonly openedMs: number
   readonly #context: RemoteRequestContext
   #entry: DirectoryEntry
-  /** While the producer is here and the request runs. After the end, Redis has all messages. */
+  /** Set while the producer is here and the request runs. After the end, Redis has all messages. */
   #local: LocalRequest | undefined
   #remote: RemoteRequest | undefined
   /** The ring of a producer that was here, after the end, while it has readers. */
@@ -108,13 +108,15 @@ export class SharedRequest implements LoggedRequest {
     return this.#local.writer
   }
 
-  /** This broker is the owner in `entry`. Rejects as `StreamLog.resume` does. */
+  /**
+   * Begins the request here, since `entry` has this broker as the owner. Rejects as `StreamLog.resume` does.
+   */
   async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<LogWriter> {
     const ring = await this.#openRemote().handOver()
     return this.host(entry, { ...hosted, ring })
   }
 
-  /** The newer entry has another owner, or the end, which is returned if no earlier entry had it. */
+  /** Applies a newer entry, with another owner or the end. Returns the end if no earlier entry had it. */
   update(entry: DirectoryEntry): AppliedEnd | undefined {
     if (this.#entry.ended !== undefined) return undefined
     if (entry.owner > this.#entry.owner) this.#move(entry)
@@ -122,8 +124,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * See `Directory.findUnstoredEnd`. Undefined for the grace period after a continuation whose reply may be
-   * lost: the producer may try again.
+   * See `Directory.findUnstoredEnd`. For the grace period after a continuation whose reply from Redis may be
+   * lost, returns undefined: the producer may try again.
    */
   findUnstoredEnd(): RequestEnd | undefined {
     if (this.#local !== undefined) return this.#local.unstoredEnd
@@ -132,7 +134,7 @@ export class SharedRequest implements LoggedRequest {
     return nowMs - this.#unhostedSinceMs < this.#entry.graceMs ? undefined : logUnavailableEnd
   }
 
-  /** Redis has lost the request. */
+  /** Closes a request that Redis has lost. */
   discardLost(): Omit<AppliedEnd, 'storedBytes'> {
     const { unstoredEnd: end = dataLostEnd, progress } = this.#local ?? {}
     this.#local?.close(dataLostEnd)
@@ -141,8 +143,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Keeps the messages that readers hold. For a reader that has not received all from Redis, the request ends
-   * with an error.
+   * Keeps only the messages that readers hold. A reader that has not received all messages from Redis gets an
+   * error at the end.
    */
   forget(): void {
     this.#forgotten = true
@@ -156,7 +158,7 @@ export class SharedRequest implements LoggedRequest {
     this.#remote?.sweep()
   }
 
-  /** Redis is unavailable to readers of another broker's request. */
+  /** Closes another broker's request to readers: Redis is unavailable. */
   closeRemote(): void {
     this.#remote?.close(logUnavailableEnd, unreadableRejection())
   }
@@ -198,7 +200,10 @@ export class SharedRequest implements LoggedRequest {
   }
 }
 
-/** The clock of the ending broker may be ahead: an end in the future counts as now. */
+/**
+ * Returns when the request is to be forgotten. The clock of the ending broker may be ahead: an end in the
+ * future counts as now.
+ */
 function findForgetTime({ ended, limits }: DirectoryEntry, nowMs: number): number {
   return ended === undefined ? Number.POSITIVE_INFINITY : Math.min(ended.atMs, nowMs) + limits.keepMs
 }
