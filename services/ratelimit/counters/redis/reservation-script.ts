@@ -43,13 +43,16 @@ export interface LimitsOfLedger {
 /** At most this many reservations of a ledger end in one call; the next calls end more. */
 const dueInOneCall = 1_000
 
+/** A rejection reads as many reservations to find out when the limit has room; they may not suffice. */
+const readForRoom = 100
+
 /**
  * Does one call of `Reservations`. The rules are those of `MemoryReservations`; the contract tests both.
  *
  * A reservation is stored as its state (o for open, c for committed, r for released, x for expired), the amount, what was
  * used, when it expires and when it was made, in microseconds, and the hits that each limit counts for it.
  *
- * KEYS: the ledger, a hash of the reservations by their entries, and of the limits under the empty name; sorted sets of the
+ * KEYS: the ledger, a hash of the reservations by their entries, of the limits under the empty name, and of what is reserved under `sum`; sorted sets of the
  * entries of open reservations by when they expire, and of ended ones by when they are forgotten; then the limits. ARGV: the
  * time and the limits as in the admission script, then the call, the entry, the amount or what was used, the time to live in
  * microseconds, and the limits as JSON.
@@ -119,7 +122,7 @@ local function count_instead(r, hits)
 end
 
 local function finish(r, state, actual, micros)
-  call('ZREM', opened, r.entry)
+  if call('ZREM', opened, r.entry) == 1 then call('HINCRBY', entries, 'sum', whole(-r.amount)) end
   call('ZADD', ended, whole(micros + ${endedMemoryMs * 1000}), r.entry)
   r.state, r.actual = state, actual
   store(r)
@@ -166,10 +169,11 @@ local function reserve()
     end
     store(r)
     call('ZADD', opened, whole(r.expires), name)
+    call('HINCRBY', entries, 'sum', whole(number))
     call('HSET', entries, '', ARGV[at + 5])
     return
   end
-  for _, entry in ipairs(call('ZRANGE', opened, 0, ${dueInOneCall - 1})) do
+  for _, entry in ipairs(call('ZRANGE', opened, 0, ${readForRoom - 1})) do
     local other = read(entry)
     for i, left in pairs(missing) do
       if other and left > 0 then
@@ -212,9 +216,9 @@ end
 
 if problem then return problem end
 if what == 'list' then
-  local all, amount = call('ZRANGE', opened, 0, -1, 'WITHSCORES'), 0
-  for i = 1, #all, 2 do amount = amount + read(all[i]).amount end
-  local listed = { #all / 2, amount, tonumber(all[2] or '-1') }
+  local first = call('ZRANGE', opened, 0, 0, 'WITHSCORES')
+  local sum = tonumber(call('HGET', entries, 'sum') or '0')
+  local listed = { call('ZCARD', opened), sum, tonumber(first[2] or '-1') }
   for i, s in ipairs(states) do listed[i + 3] = s.less and 1 or 0 end
   return listed
 end

@@ -131,8 +131,8 @@ export declare type Rejection = Message<"tollway.ratelimit.v1.Rejection"> & {
   remaining: bigint;
 
   /**
-   * The earliest time at which the same call would succeed if nobody else called; absent if it never would, because a
-   * limit is smaller than the amount.
+   * When the same call would succeed if nobody else called; absent if it never would, because a limit is smaller than the
+   * amount. Reservations that expire are taken into account if the first 100 of the descriptor suffice.
    *
    * @generated from field: google.protobuf.Timestamp next_chance = 2;
    */
