@@ -22,7 +22,7 @@ interface UnprovenCalls {
 export class CallGuard {
   readonly #limits: CallLimits
   readonly #onRejected: (rejection: CallLimitExceeded) => void
-  /** The addresses that are rejected for a time. Only the cooldown is used, so the rate has no effect. */
+  /** The addresses that are rejected for a time. They use only the cooldown, not the rate. */
   readonly #blocked: KeyedRateLimiter
   /** The names of keys that were authenticated, the latest last. */
   readonly #proven = new Set<string>()
@@ -114,7 +114,7 @@ export class CallGuard {
 
   #leave(address: string, calls: UnprovenCalls): void {
     calls.running -= 1
-    // Wakes all waiting calls, because their key may be authenticated now, or the address rejected.
+    // Wakes all waiting calls: a call's key may be authenticated now, or the address may be rejected.
     for (const wake of calls.waiting.splice(0)) wake()
     if (calls.running === 0) this.#unproven.delete(address)
   }
@@ -127,7 +127,10 @@ export class CallGuard {
   }
 }
 
-/** Names a key in counters and in the rate limit service. The hash is not that which authenticates it. */
+/**
+ * Names a key in counters and in the rate limit service. This is another hash than the one that authenticates
+ * the key.
+ */
 function nameOfKey(apiKey: string): string {
   return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
 }

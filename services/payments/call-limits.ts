@@ -19,7 +19,7 @@ export interface CallHit {
 
 export interface CallLimitExceeded {
   readonly rule: CallRule
-  /** Always above zero. */
+  /** How long to wait before the next call; always above zero. */
   readonly waitMs: number
 }
 

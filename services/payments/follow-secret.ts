@@ -43,8 +43,8 @@ export function watchSecret({ first, path, onWarning }: FollowSecretOptions): ()
 const secretBytes = 32
 
 /**
- * Returns the secret of the setting, or else the one in the file, which is created with a random secret at
- * the first start. Only its owner can read the file.
+ * Returns the secret of the setting or, if that is empty, the secret in the file, which is created with a
+ * random secret at the first start. Only its owner can read the file.
  *
  * @param set the value of the setting; empty if it is not set
  */

@@ -23,7 +23,8 @@ export interface Metrics {
     outcomes: readonly Outcome[],
   ): (outcome: Outcome, by?: number) => void
   /**
-   * Registers a gauge. `read` is called for each report, and returns a value, or one for each set of labels.
+   * Registers a gauge. `read` is called for each report, and returns a value, or a value for each set of
+   * labels.
    */
   gauge(name: string, help: string, read: () => number | readonly LabelledValue[]): void
   /** Registers a histogram of durations, reported in seconds, and returns the function that records one. */

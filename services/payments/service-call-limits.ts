@@ -16,7 +16,9 @@ export interface ServiceCallLimitsOptions {
   readonly address: string
   readonly domain: string
   readonly timeoutMs: number
-  /** Applies while the service does not answer, and to rules for which the service has no limit. */
+  /**
+   * The limits that apply while the service does not answer, and to rules for which the service has no limit.
+   */
   readonly local: CallLimits
   readonly clock: Clock
   /** Called for each failed call of the service. After a failure, no call begins for `retryMs`. */

@@ -36,7 +36,7 @@ import { createTasks } from './tasks.ts'
 interface Service {
   readonly port: number
   readonly debugPort: number
-  /** Null if provisioning is not configured. */
+  /** The bound port; null if provisioning is not configured. */
   readonly provisionPort: number | null
   /**
    * Reports at once that the service is not ready. After DRAIN_DELAY, accepts no more requests, waits for the
@@ -48,7 +48,10 @@ interface Service {
 /** The timeout of the statement with which `watchDatabase` probes the database. */
 const probeTimeoutMs = 2_000
 
-/** Read again when they change; undefined for a secret that is not in a file. */
+/**
+ * The paths of secrets in files, which are read again when they change; undefined for a secret that is not in
+ * a file.
+ */
 interface SecretFiles {
   readonly provisionTokenFile?: string | undefined
   readonly payPageSecretFile?: string | undefined
@@ -193,7 +196,7 @@ function createPages(settings: Settings, payments: Payments, log: Log, secrets: 
   })
 }
 
-/** Needed only for the embedded database, which no other process can open. */
+/** Starts the admin server; only for the embedded database, which no other process can open. */
 function startAdmin(
   settings: Settings,
   shared: JsonServerOptions & { readonly payments: Payments },

@@ -32,7 +32,7 @@ const currencies: SettingKind<readonly string[]> = {
   },
 }
 
-/** The rates state how many major units of a currency one major unit of the base currency is worth. */
+/** Exchange rates: how many major units of a currency one major unit of the base currency is worth. */
 const rateTable: SettingKind<RateTable> = {
   allowed: 'JSON such as {"base": "EUR", "rates": {"DKK": "7.46"}}, with rates as strings of decimal numbers',
   parse: value => {
@@ -55,7 +55,7 @@ const feeTable: SettingKind<FeeTable> = {
   },
 }
 
-/** The value is in minutes since midnight; null if the setting is empty. */
+/** A time of day in minutes since midnight; null if the setting is empty. */
 const timeOfDay: SettingKind<number | null> = {
   allowed: 'a time of day such as 04:30, or empty',
   parse: value => {

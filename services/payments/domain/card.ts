@@ -12,7 +12,7 @@ export type CardScheme = (typeof cardSchemes)[number]
 
 export interface CardExpiry {
   readonly year: number
-  /** 1 to 12. */
+  /** The month, from 1 to 12. */
   readonly month: number
 }
 

@@ -45,14 +45,17 @@ export const lineColumns: Columns<Line> = {
   fee: ({ fee }) => fee.total,
 }
 
-/** A CSV document (RFC 4180): a header with the columns' names, then one record for each item. */
+/** Returns a CSV document (RFC 4180): a header with the columns' names, then one record for each item. */
 export function exportCsv<Item>(columns: Columns<Item>, items: readonly Item[]): string {
   const readers = Object.values(columns)
   const records = items.map(item => csvRecord(readers.map(read => read(item))))
   return csvRecord(Object.keys(columns)) + records.join('')
 }
 
-/** Null is an empty cell. Only text, which can come from a payer, is made safe for spreadsheet programs. */
+/**
+ * The value of a cell; null is an empty one. Only text, which can come from a payer, is made safe for
+ * spreadsheet programs.
+ */
 type Cell = string | bigint | number | boolean | null
 
 /**

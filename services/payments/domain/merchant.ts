@@ -86,7 +86,10 @@ export interface Merchant extends MerchantInput {
   /** Names the merchant in payment links and on the payment page. It is public and gives no access. */
   readonly key: string
   readonly createdMs: number
-  /** Null for an open merchant. A closed one accepts no payments and captures, and stays readable. */
+  /**
+   * When the merchant was closed; null while it is open. A closed merchant accepts neither payments nor
+   * captures, and stays readable.
+   */
   readonly closedMs: number | null
 }
 
@@ -126,7 +129,7 @@ export function chooseDescriptor(...candidates: readonly (string | null)[]): str
   return candidates.find(candidate => candidate !== null && candidate !== '') ?? ''
 }
 
-/** A person who was invited to be a member of a merchant. A user can be a member of several. */
+/** A person who was invited to be a member of a merchant. A user can be a member of several merchants. */
 export interface User {
   readonly id: string
   readonly email: string

@@ -47,7 +47,10 @@ export function presentUser({ id, email, createdMs }: User): JsonObject {
   return { id, email, created: isoDate(createdMs) }
 }
 
-/** At most this many entries, the newest, are in an answer. GET /transactions/<id>/trail has all of them. */
+/**
+ * At most this many trail entries, the newest ones, are in an answer. GET /transactions/<id>/trail has all of
+ * them.
+ */
 export const maxShownTrail = 100
 /** At most this many trail entries, the newest, are in an event. */
 const maxEventTrail = 10
@@ -84,8 +87,8 @@ export function presentSnapshot(transaction: Transaction): JsonObject {
 }
 
 /**
- * Returns a trail entry. As in the public API, one of `capture`, `refund`, `void` and `dispute` is there: the
- * dispute with id and outcome, the others with the value true.
+ * Returns a trail entry. As in the public API, it has one of the fields `capture`, `refund`, `void` and
+ * `dispute`. A dispute has its id and outcome; the other fields are true.
  */
 export function presentTrailEntry(entry: TrailEntry): JsonObject {
   return {

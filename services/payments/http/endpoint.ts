@@ -33,13 +33,13 @@ interface Documented<Input extends object> {
   /** The path in the notation of OpenAPI: `/merchants/{merchantId}`. */
   readonly path: string
   readonly document: EndpointDocument
-  /** Runs before a transaction begins. Only authenticated callers and sign-ups see the errors. */
+  /** Runs before a transaction begins. Only authenticated callers and sign-ups are told its errors. */
   parse?(call: EndpointCall): Result<Input>
 }
 
 /**
- * An endpoint for apps, without calls to the processor. A GET runs in `Storage.read`; others run in one
- * transaction, which is rolled back if `act` returns a rejection.
+ * An endpoint for apps, without calls to the processor. A GET runs in `Storage.read`. Other requests run in
+ * one transaction, which is rolled back if `act` returns a rejection.
  */
 export interface AppEndpoint<Input extends object = object> extends Documented<Input> {
   readonly kind: 'app'

@@ -8,8 +8,8 @@ const maxCardDigits = 19
 
 /**
  * Returns the id of a request, which the log and the answer contain: the caller's `x-request-id` if it is
- * valid, else a new one. An id that could contain a card number is not valid, because it must not get into a
- * log.
+ * valid, otherwise a new id. An id that could contain a card number is not valid, because it must not get
+ * into a log.
  */
 export function chooseRequestId(given: unknown, nowMs: number, random: RandomBytes): string {
   if (typeof given === 'string' && requestIdPattern.test(given) && !hasCardNumber(given)) return given
@@ -23,7 +23,10 @@ function hasCardNumber(text: string): boolean {
 
 const maxRanges = 50
 
-/** Reads an Accept header (RFC 9110, section 12.5.1). A missing header accepts all types. */
+/**
+ * Returns whether an Accept header allows the type (RFC 9110, section 12.5.1). A missing header accepts all
+ * types.
+ */
 export function accepts(type: string, accept: string | undefined): boolean {
   if (accept === undefined || accept.trim() === '') return true
   return accept

@@ -24,7 +24,10 @@ export interface MailTransport {
 /** The maximum time to send one mail, from the connection to the answer. */
 export const sendDeadlineMs = 60_000
 
-/** The server may have accepted the mail nevertheless. The message contains no secret. */
+/**
+ * The error of an attempt to send a mail, which the server may have accepted nevertheless. The message
+ * contains no secret.
+ */
 export class MailError extends Error {
   override readonly name = 'MailError'
   /** Whether the server rejected the mail with a reply code from 500 (RFC 5321, section 4.2.1). */

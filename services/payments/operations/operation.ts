@@ -35,7 +35,10 @@ export interface Payments {
 interface InvitationLimits {
   readonly perApp: number
   readonly perMerchant: number
-  /** Above this limit for the mails of all merchants, a person becomes a member without a mail. */
+  /**
+   * The limit for the mails to one person, of all merchants together. Above it, a person becomes a member
+   * without a mail.
+   */
   readonly perRecipient: number
 }
 

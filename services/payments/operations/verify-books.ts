@@ -26,7 +26,7 @@ export interface Verification {
   readonly findings: readonly BookFinding[]
 }
 
-/** After this many findings, further books are not verified. The other checks can still add some. */
+/** After this many findings, further books are not verified. The other checks can still add findings. */
 export const maxBookFindings = 1_000
 const partSize = 500
 const statementTimeoutMs = 30 * 60 * 1000
@@ -42,7 +42,7 @@ export function verifyBooks(storage: Storage): Promise<Verification> {
   return storage.transaction(verifyAll, options)
 }
 
-/** At most this many findings are stored, and of each message this many characters. */
+/** The most findings that are stored, and the most characters of each message. */
 const maxStored = 100
 const maxStoredCharacters = 300
 

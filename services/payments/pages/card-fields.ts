@@ -2,7 +2,10 @@ import { type CardExpiry, expiryMs, hasValidCheckDigit } from '../domain/card.ts
 import { detectScheme, normaliseNumber, publicTestCard, testPrefixes } from '../processor/card-number.ts'
 import type { CardInput } from '../processor/processor.ts'
 
-/** These errors need no answer of the processor. The checks run in the browser too; see `assets.ts`. */
+/**
+ * The errors that are found without an answer of the processor. The checks run in the browser too; see
+ * `assets.ts`.
+ */
 export type CardFieldError =
   | 'number-missing'
   | 'number-incomplete'

@@ -12,7 +12,7 @@ import { html, type Markup } from './views/html.ts'
 export interface Link {
   readonly merchant: Merchant
   readonly locale: Locale
-  /** Null if the payer chooses the currency, as with a point-of-sale link without one. */
+  /** Null if the payer chooses the currency, as with a point-of-sale link without a currency. */
   readonly currency: string | null
   /** The amount in minor units. Null if the payer enters it. */
   readonly amount: bigint | null

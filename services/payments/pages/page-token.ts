@@ -2,7 +2,9 @@ import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto'
 import type { RandomBytes } from '../domain/ids.ts'
 import type { PageOutcome } from './views/outcome-pages.ts'
 
-/** A token is not valid for another purpose. `T` is the type of the value, which must be JSON. */
+/**
+ * What a token is for; it is not valid for another purpose. `T` is the type of the value, which must be JSON.
+ */
 interface TokenPurpose<T> {
   readonly name: string
   readonly maxAgeMs: number
@@ -70,7 +72,7 @@ export class PageTokens {
   }
 }
 
-/** Derives the keys again only after the secrets have changed. */
+/** Creates a function that derives the keys, again only after the secrets have changed. */
 function createKeys(secrets: () => readonly Uint8Array[]): () => readonly [Buffer, ...Buffer[]] {
   let known: readonly Uint8Array[] = []
   let keys: readonly Buffer[] = []
@@ -107,7 +109,10 @@ function additionalData({ name }: { readonly name: string }, binding: string): B
   return Buffer.from(JSON.stringify([name, binding]))
 }
 
-/** The page contains the state in a token, which the browser sends with the next form. */
+/**
+ * The state of an attempt to pay. The page contains it in a token, which the browser sends with the next
+ * form.
+ */
 export interface AttemptState {
   readonly idempotencyKey: string
   /** The processor's reference of the authentication, which stands for the card. Empty if there is none. */
@@ -124,7 +129,10 @@ export const formToken: TokenPurpose<{ readonly idempotencyKey: string }> = {
   maxAgeMs: 60 * minuteMs,
 }
 export const challengeToken: TokenPurpose<AttemptState> = { name: 'challenge', maxAgeMs: 15 * minuteMs }
-/** With it the payer asks for the outcome. Valid for 24 hours, as long as idempotency keys are stored. */
+/**
+ * The token with which the payer asks for the outcome. Valid for 24 hours, as long as idempotency keys are
+ * stored.
+ */
 export const inquiryToken: TokenPurpose<AttemptState> = { name: 'look', maxAgeMs: 24 * 60 * minuteMs }
 /** The token that pages of the previous version contain. It serves only to find the payment. */
 export const previousVersionToken: TokenPurpose<{ readonly idempotencyKey: string }> = {

@@ -15,7 +15,9 @@ interface PaymentAttemptsOptions {
   readonly settleTimeoutMs: number
 }
 
-/** Each step may be repeated, because an attempt authorises at most once. */
+/**
+ * Creates the steps of an attempt to pay. Each may be repeated, because an attempt authorises at most once.
+ */
 export function createPaymentAttempts(options: PaymentAttemptsOptions) {
   const { checkout, answers, clock, settleTimeoutMs } = options
 

@@ -37,7 +37,7 @@ interface ReadCard {
   readonly details: CardDetails
 }
 
-/** Checks for missing fields first. Returns the processing error of the first problem. */
+/** Reads a card; checks for missing fields first. Returns the processing error of the first problem. */
 export function readCard(card: CardInput, nowMs: number): ReadCard | { readonly error: ProcessingErrorCode } {
   const missing = missingIn(card)
   if (missing !== undefined) return { error: missing }

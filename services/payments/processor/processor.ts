@@ -45,11 +45,11 @@ export interface CardProcessor {
  * processor: never to a log, a database, an answer or a browser.
  */
 export interface CardInput {
-  /** Digits, with or without spaces. */
+  /** The number as digits, with or without spaces. */
   readonly number: string
-  /** 1 to 12. */
+  /** The month of expiry, from 1 to 12. */
   readonly expiryMonth: number | null
-  /** Four digits, or the last two of them. */
+  /** The year of expiry as four digits, or as the last two of them. */
   readonly expiryYear: number | null
   /** The card verification code, as the payer typed it. */
   readonly code: string
@@ -72,7 +72,9 @@ export type Authentication =
   | { readonly result: 'ready' | 'challenge'; readonly authentication: string }
   | { readonly result: 'declined'; readonly error: ProcessingErrorCode }
 
-/** `authentication` is a new reference, with which the payment can be authorised. */
+/**
+ * The result of a challenge. `authentication` is a new reference, with which the payment can be authorised.
+ */
 export type ChallengeResult =
   | { readonly result: 'ready'; readonly authentication: string }
   | { readonly result: 'failed'; readonly error: ProcessingErrorCode }

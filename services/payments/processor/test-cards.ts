@@ -1,6 +1,6 @@
 import type { ProcessingErrorCode } from '../domain/transaction/processing-errors.ts'
 
-/** Any future date of expiry and any code of 3 digits are valid for a test card. */
+/** A test card, for which any future date of expiry and any code of 3 digits are valid. */
 export interface TestCard {
   /** The number in groups of four digits, as people type it. */
   readonly number: string

@@ -21,7 +21,7 @@ interface TestProcessorOptions {
   readonly key: Uint8Array
   readonly journal: EventJournal
   readonly answers: AnswerStore
-  /** Milliseconds since the epoch. */
+  /** Returns the time in milliseconds since the epoch. */
   readonly now: () => number
   /** The delay of a fraud alert, of a dispute after a capture, and of the end of a dispute. */
   readonly eventDelayMs: number

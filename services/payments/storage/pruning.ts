@@ -71,7 +71,7 @@ export const prunables = Object.keys(statements) as readonly Prunable[]
 const lock = "SELECT pg_try_advisory_xact_lock(hashtextextended('pruning', 3)) AS locked"
 
 interface PruneOptions {
-  /** Rows that became unnecessary later are kept. */
+  /** Rows that became unnecessary after this time are kept. */
   readonly untilMs: number
   readonly limit: number
 }

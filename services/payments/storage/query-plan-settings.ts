@@ -12,7 +12,7 @@ const excluded = {
   'parts of tables': ['enable_seqscan', 'enable_bitmapscan', 'enable_hashjoin', 'enable_mergejoin'],
 } as const
 
-/** Runs `work` with the planner's methods for such reads. The settings end with `work`. */
+/** Runs `work` with the planner's methods for reads of this kind. The settings end with `work`. */
 export async function planFor<T>(tx: Tx, reads: keyof typeof excluded, work: () => Promise<T>): Promise<T> {
   for (const method of excluded[reads]) await tx.query(`SET LOCAL ${method} = off`)
   const result = await work()

@@ -66,7 +66,9 @@ export function list<T extends object | string>(
 export const maxEmailCharacters = 254
 export const maxUrlCharacters = 2048
 
-/** Control characters and line separators could harm a terminal, a mail header or a database. */
+/**
+ * Matches control characters and line separators, which could harm a terminal, a mail header or a database.
+ */
 const controls = /[\p{Cc}\u2028\u2029]/u
 
 /**

@@ -79,8 +79,8 @@ export function rejectValue(place: FieldContext, code: FieldErrorCode, message: 
 }
 
 /**
- * Describes an input for a message. Quotes short text, numbers and booleans, and names only the type of
- * others. Replaces long numbers, because a card number in the wrong field must not reach an answer or a log.
+ * Describes an input for a message. Quotes short text, numbers and booleans, and names only the type of other
+ * values. Replaces long numbers, because a card number in the wrong field must not reach an answer or a log.
  */
 export function describeInput(value: unknown): string {
   if (typeof value === 'string' && value.length > maxQuoted) return `a text of ${value.length} characters`
@@ -153,7 +153,7 @@ function at(place: FieldContext, name: string): FieldContext {
   return { ...place, path: place.path === '' ? shown : `${place.path}.${shown}` }
 }
 
-/** Reads a whole input. A rejection has all errors of the input, up to `maxFieldErrors`. */
+/** Reads an input. A rejection has all errors of the input, up to `maxFieldErrors`. */
 export function parseInput<T>(read: Read<T>, value: unknown, encoding: Encoding): Result<T> {
   const errors: FieldError[] = []
   const result = read(value ?? {}, { path: '', encoding, errors })

@@ -35,7 +35,7 @@ export function takeValue(
   const exact = refundableValue * unit + refundableRest
   const exactLeft = exact < 0n ? 0n : (exact * (remaining - amount)) / remaining
   const rounded = (exactLeft + unit / 2n + tolerance) / unit
-  // Limited, because the stored rest can be out of date: the previous version changes the value but not the
+  // The rest is limited, because it can be out of date: the previous version changes the value but not the
   // rest.
   const valueLeft = rounded < refundableValue ? rounded : refundableValue
   return {

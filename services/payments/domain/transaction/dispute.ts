@@ -26,7 +26,10 @@ export interface Dispute {
   readonly reason: string | null
   /** The end of the time in which the merchant can answer; null if that time is not known. */
   readonly dueMs: number | null
-  /** The amount taken from the balance until the dispute is resolved, without the fee, in its currency. */
+  /**
+   * The amount that is taken from the balance until the dispute is resolved, without the fee, in the currency
+   * of the balance.
+   */
   readonly held: bigint
   /** The part of `amount` above the remaining amount at the time when the dispute was raised. */
   readonly excess: bigint

@@ -22,7 +22,7 @@ export interface TrailEntry {
   readonly lineId: string | null
 }
 
-/** Counts and sums of all entries of a transaction's trail, also of those that were not read. */
+/** Counts and sums of all entries of a transaction's trail, also of entries that were not read. */
 export interface TrailTotals {
   readonly entries: number
   readonly captures: KindTotal

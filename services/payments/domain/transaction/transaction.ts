@@ -108,7 +108,7 @@ export function checkPending(
 
 /**
  * Rejects a refund below 1, or above the captured amount less refunds and disputes. Disputes count in full,
- * also those that were raised before the capture.
+ * also disputes that were raised before the capture.
  */
 export function checkRefundable(transaction: Transaction, amount: bigint): Rejected | undefined {
   const { capturedAmount, refundedAmount, disputedAmount } = transaction
@@ -125,7 +125,10 @@ function checkAtMost(amount: bigint, available: bigint, verb: string): Rejected 
 /** The longest range of time that one search covers, in days. */
 export const maxSearchDays = 366
 
-/** A transaction can have several: after a partial capture it is both `pending` and `captured`. */
+/**
+ * The statuses of a transaction, which can have several: after a partial capture it is both `pending` and
+ * `captured`.
+ */
 export const transactionStatuses = [
   'pending',
   'captured',

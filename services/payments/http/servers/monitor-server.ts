@@ -8,7 +8,10 @@ import type { Metrics } from '../../metrics.ts'
 interface MonitorServerOptions {
   readonly metrics: Metrics
   readonly ready: () => Promise<boolean>
-  /** Whether the service accepts requests. Unlike `ready`, it stays true for a while during the shutdown. */
+  /**
+   * Whether the service accepts requests. Unlike `ready`, it stays true during the shutdown until the service
+   * closes its ports.
+   */
   readonly accepts: () => boolean
   /** Returns why the database fails; empty if it answers. */
   readonly backendProblem: () => string

@@ -14,7 +14,7 @@ import { RejectedError, toRejection } from '../failure.ts'
 import { type Body, maxRequestBytes, noBody, parseBody } from '../read-body.ts'
 import { chooseRequestId } from '../request-headers.ts'
 
-/** All JSON servers have the same request ids, limits, errors and shutdown. */
+/** The options of a JSON server. All JSON servers have the same request ids, limits, errors and shutdown. */
 export interface JsonServerOptions {
   readonly log: Log
   readonly clock: Clock
@@ -24,7 +24,9 @@ export interface JsonServerOptions {
   /** The certificate files, read again when they change. Without them, the server uses plain HTTP. */
   readonly tls?: TlsFiles | undefined
   readonly timeouts?: Timeouts
-  /** The proxies whose `X-Forwarded-For` header is used. In requests of others, the header is ignored. */
+  /**
+   * The proxies whose `X-Forwarded-For` header is used. In requests of other senders, the header is ignored.
+   */
   readonly trustedProxies?: readonly Cidr[]
   /** Whether TLS rejects clients without a certificate that the CA in `tls` has issued. */
   readonly demandsCertificate?: boolean

@@ -133,7 +133,10 @@ async function record(tx: Tx, payments: Payments, authorised: Authorised): Promi
   return transaction
 }
 
-/** All attempts together must be shorter than the lease of an idempotency key, which is 1 minute. */
+/**
+ * The most calls for one authorisation. All of them together must take less time than the lease of an
+ * idempotency key, which is 1 minute.
+ */
 const maxTries = 3
 const tryTimeoutMs = 15_000
 

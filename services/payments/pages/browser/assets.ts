@@ -50,7 +50,10 @@ ${showLocalTimes.name}(document)
 })()
 `
 
-/** The path has a hash of the content, so that browsers can cache the file for ever. */
+/**
+ * A file that the pages load. Its path has a hash of the content, so that browsers can cache the file for
+ * ever.
+ */
 export interface Asset {
   readonly path: string
   readonly type: string

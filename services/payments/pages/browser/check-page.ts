@@ -37,7 +37,7 @@ function compareHeaders(headers: Headers): readonly string[] {
   })
 }
 
-/** Elements that can load or run something or send a form must be in the inventory. */
+/** Matches elements that can load or run something, or send a form: they must be in the inventory. */
 const loading = /<(script|link|iframe|frame|object|embed|base|img|meta http-equiv|form)\b[^>]*>/gi
 const handler = /<[^>]+\son[a-z]+\s*=/i
 

@@ -84,7 +84,7 @@ ${code.error}
 </div>`
 }
 
-/** The first input with an error gets the focus. */
+/** Returns the attributes of a field that depend on errors; the first input with an error gets the focus. */
 function fieldState(name: CardField, isFirst: boolean, card: CardTexts, error: CardFieldError | undefined) {
   const isWrong = error !== undefined
   const focus = isFirst && html` autofocus`

@@ -15,9 +15,9 @@ interface OutboxState {
 }
 
 /**
- * Each query returns the number of waiting entries, and when the next one that can be claimed is due. Of each
- * subject, such as a transaction, only the first entry can be claimed. Entries of disabled webhooks are not
- * counted.
+ * Each query returns the number of waiting entries, and when the next entry that can be claimed is due. Of
+ * each subject, such as a transaction, only the first entry can be claimed. Entries of disabled webhooks are
+ * not counted.
  */
 const queries: Readonly<Record<OutboxName, string>> = {
   mail: 'SELECT count(*) AS waiting, min(due) AS due FROM mails WHERE sent IS NULL AND given_up IS NULL',

@@ -65,7 +65,7 @@ async function put(
   return onlyRow(await tx.query<KeptAnswer>(insertAnswer, values))
 }
 
-/** The answers contain no card number and no verification code. */
+/** Stores the answers of the test processor, which contain no card number and no verification code. */
 export function createStoredAnswers(storage: Storage): AnswerStore {
   return {
     keep: (operationId, answer, nowMs) =>

@@ -26,7 +26,10 @@ const sqlStatePattern = /^[0-9A-Z]{5}$/
 
 /** The codes of a serialisation failure, a deadlock, and a lock that was not available in time. */
 const retried = new Set(['40001', '40P01', '55P03'])
-/** A write on a read-only server, such as a new standby. The next connection may reach the primary. */
+/**
+ * The code of a write on a read-only server, such as a new standby. The next connection may reach the
+ * primary.
+ */
 const readOnlyServer = '25006'
 const queryCanceled = '57014'
 
@@ -55,7 +58,10 @@ export function classifyDatabaseError(cause: unknown): DatabaseFailure {
   return failure('fail', 'refused', text, details)
 }
 
-/** Codes of the operating system, such as `EPIPE`, can look like those of PostgreSQL, but have `errno`. */
+/**
+ * Returns whether the code is the operating system's: a code such as `EPIPE` can look like one of PostgreSQL,
+ * but the error has `errno`.
+ */
 function isSystemCode(cause: unknown): boolean {
   return typeof (cause as { errno?: unknown }).errno === 'number'
 }

@@ -15,7 +15,7 @@ interface Migration {
 
 interface MigrationReport {
   readonly applied: readonly string[]
-  /** Migrations that a newer version of the program has applied. */
+  /** The migrations that a newer version of the program has applied. */
   readonly unknown: readonly string[]
 }
 

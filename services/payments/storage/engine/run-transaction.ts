@@ -162,7 +162,10 @@ function readingOnly(session: DatabaseSession): DatabaseSession {
 
 const maxQuotedCharacters = 60
 const reads = /^\s*(?:SELECT|WITH)\b/
-/** Includes `FOR UPDATE` and `FOR SHARE`, whose locks would end with the statement. */
+/**
+ * Matches statements that write or lock. They include `FOR UPDATE` and `FOR SHARE`, whose locks would end
+ * with the statement.
+ */
 const writesOrLocks = /\b(?:INSERT|UPDATE|DELETE|MERGE|SHARE)\b/i
 /** The program has a limited number of texts, so the map stays small. */
 const known = new Map<string, boolean>()
@@ -208,7 +211,10 @@ interface Opening {
 
 type OpenTx = ReturnType<typeof createTx>
 
-/** After the first failure, all statements fail and nothing can be committed. */
+/**
+ * Creates the `Tx` of a transaction or read. After the first failure, all statements fail and nothing can be
+ * committed.
+ */
 function createTx(session: DatabaseSession, { begun, holdsAll }: Opening) {
   let failure: DatabaseFailure | undefined
   let ended = false

@@ -11,7 +11,10 @@ const tagBytes = 16
 const cipher = 'aes-256-gcm'
 const minSecretBits = 128
 const randomUuid = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/i
-/** Only one in 10¹⁰ texts of 30 random hexadecimal digits has fewer different characters. */
+/**
+ * A key needs this many different characters: only one in 10¹⁰ texts of 30 random hexadecimal digits has
+ * fewer.
+ */
 const minDistinctCharacters = 7
 
 export function hashIdempotencyKey(key: string): Buffer {

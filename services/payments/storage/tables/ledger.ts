@@ -37,7 +37,7 @@ export function postLedger(tx: Tx, entry: LedgerEntry): void {
   ])
 }
 
-/** The balance cannot change while the caller has the merchant locked. */
+/** Returns the balance, which cannot change while the caller has the merchant locked. */
 export async function readBalance(tx: Tx, merchantId: string, currency: string): Promise<bigint> {
   const rows = await tx.query<{ balance: bigint }>(
     `SELECT coalesce(sum(amount), 0)::bigint AS balance FROM ledger_postings

@@ -71,7 +71,9 @@ export async function sumOfLines(tx: Tx, merchantId: string): Promise<bigint> {
 
 const ofMerchant = listOfMerchant(lines)
 
-/** A range of time orders the lines by creation, for which there is an index. */
+/**
+ * Returns a page of lines. With a range of time, they are ordered by creation, for which there is an index.
+ */
 export function listLines(
   tx: Tx,
   merchantId: string,

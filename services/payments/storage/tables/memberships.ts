@@ -19,7 +19,7 @@ function toUser({ id, email, created }: UserRow): User {
   return { id, email, createdMs: created.getTime() }
 }
 
-/** Ignores case. Inserts `user` if no user has the address. */
+/** Finds a user by the address, ignoring case. Inserts `user` if no user has the address. */
 export async function findOrInsertUser(
   tx: Tx,
   user: User,
@@ -37,7 +37,10 @@ export async function findOrInsertUser(
   return { user, isNew: true }
 }
 
-/** Inserts at the next position of two lists: that of the merchant ($1) and that of the app or user ($2). */
+/**
+ * Inserts at the next position of two lists: the list of the merchant ($1) and the list of the app or user
+ * ($2).
+ */
 function insertMembership(table: string, identityColumn: string, more: string, moreValues: string): string {
   return `WITH place AS (UPDATE positions SET last = last + 1 WHERE owner = $1 RETURNING last),
       identity_place AS (UPDATE positions SET last = last + 1 WHERE owner = $2 RETURNING last)

@@ -14,7 +14,10 @@ export async function insertPayout(tx: Tx, { merchantId, period, lineId }: Payou
   await tx.query(insert, [merchantId, period, lineId])
 }
 
-/** The result cannot change while the caller has the merchant locked. */
+/**
+ * Returns whether the merchant was paid out for the period. The result cannot change while the caller has the
+ * merchant locked.
+ */
 export async function hasPayout(tx: Tx, merchantId: string, period: string): Promise<boolean> {
   const rows = await tx.query<{ known: boolean }>(
     'SELECT EXISTS (SELECT FROM payouts WHERE merchant_id = $1 AND period = $2) AS known',

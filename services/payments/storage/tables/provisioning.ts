@@ -1,6 +1,6 @@
 import { type Tx, toDate } from '../storage.ts'
 
-/** Other requests for the same Kubernetes resource wait until the transaction ends. */
+/** Locks the resource: other requests for the same Kubernetes resource wait until the transaction ends. */
 export async function lockProvisioning(tx: Tx, uid: string): Promise<void> {
   await tx.query('SELECT pg_advisory_xact_lock(hashtextextended($1, 2))', [uid])
 }

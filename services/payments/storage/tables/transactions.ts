@@ -127,7 +127,10 @@ const ofMerchant: ListSource<TransactionRowWithTrail, Transaction> = {
   item: toTransaction,
 }
 
-/** A range of time orders the transactions by creation, for which there is an index. */
+/**
+ * Returns a page of transactions. With a range of time, they are ordered by creation, for which there is an
+ * index.
+ */
 export function listTransactions(
   tx: Tx,
   merchantId: string,
