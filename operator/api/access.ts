@@ -25,7 +25,7 @@ export interface ApiCaller {
 }
 
 export interface RightScope {
-  /** All namespaces if left out. */
+  /** The namespace; all namespaces if left out. */
   readonly namespace?: string | undefined
   /** The name of the resource; every resource if left out. */
   readonly name?: string | undefined

@@ -105,8 +105,8 @@ function describeEnd(end: RequestOnPage['end']): string {
 }
 
 /**
- * Returns the largest known number. The count of a producer that has changed its broker includes what it sent
- * to the broker before.
+ * Returns the largest known number. If a producer has moved to another broker, the count there includes what
+ * it sent before.
  */
 function maxKnown(numbers: readonly (number | null | undefined)[]): number | undefined {
   const known = numbers.filter(number => typeof number === 'number')

@@ -71,7 +71,10 @@ const defaultCertificatesTiming: CertificatesTiming = {
   storeTimeoutMs: 10_000,
 }
 
-/** More writes than any state requires. If they do not suffice, another program is reverting them. */
+/**
+ * The most writes in one check, more than any state requires. If they do not suffice, another program is
+ * reverting them.
+ */
 const maxWritesPerCheck = 20
 
 /**

@@ -71,8 +71,8 @@ export function checkTiming({ authorityLifeMs, leafLifeMs, spreadMs }: Certifica
 
 /**
  * Returns the next write. Writes rotate the authority and the leaf certificates before they expire. If each
- * reader receives every write within `spreadMs`, no reader ever rejects another one. A rotation of the
- * authority has three steps:
+ * reader receives every write within `spreadMs`, no reader ever rejects the certificate of another. A
+ * rotation of the authority has three steps:
  *
  * 1. A new authority is created and published: every reader trusts both.
  * 2. When all readers trust the new one, it issues both leaf certificates.
@@ -194,7 +194,9 @@ function hasReplacedOld(
   })
 }
 
-/** The time of issue in a certificate is rounded down to whole seconds, so it may be this much too early. */
+/**
+ * The time of issue in a certificate may be this much too early, because it is rounded down to whole seconds.
+ */
 const certificateSecondMs = 1000
 
 function planLeaf(

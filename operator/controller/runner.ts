@@ -20,7 +20,7 @@ interface RunnerOptions {
  * time does not wait.
  */
 interface RunnerCooldown {
-  /** The length of the rest, as a multiple of the time in which the event loop was busy during the run. */
+  /** The length of the rest, as a multiple of the time for which the run kept the event loop busy. */
   readonly factor: number
   readonly shortestMs: number
   readonly longestMs: number

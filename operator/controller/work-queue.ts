@@ -9,7 +9,7 @@ export type ReconcileOutcome = 'done' | { readonly afterMs: number }
 interface WorkQueueOptions {
   /**
    * Compares the present state of a key with the desired one, so it may run at any time. When it rejects, it
-   * is called again after a growing wait, to which the error's `retryAfterMs` is added.
+   * is called again after a growing wait, plus the error's `retryAfterMs`.
    */
   readonly reconcile: (key: string) => Promise<ReconcileOutcome>
   /**

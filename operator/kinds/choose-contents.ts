@@ -51,8 +51,8 @@ export interface GatheredResource<Content> {
 
 export interface ChosenResource<Content> extends GatheredResource<Content> {
   /**
-   * Why a claim is denied: that of the present content, or if the present content is invalid, that of the
-   * last good one.
+   * Why the claim of the present content is denied; if the present content is invalid, why the claim of the
+   * last good one is.
    */
   readonly denial: ClaimDenial | undefined
   /** The content to publish: the present or the last good one; undefined for none. */

@@ -23,11 +23,11 @@ interface LeaderConnectionOptions {
 }
 
 interface Leader {
-  /** For queries and reports. */
+  /** The client for queries and reports. */
   readonly client: GrpcClient
   /**
-   * For sessions, on another connection: a server limits the calls of a connection, and the sessions of many
-   * processes must not keep queries and reports waiting.
+   * The client for sessions, on another connection: a server limits the calls of a connection, and the
+   * sessions of many processes must not keep queries and reports waiting.
    */
   readonly sessionClient: GrpcClient
   /** Aborted when another operator becomes the leader. */

@@ -185,7 +185,8 @@ export class StreamLoads {
   }
 
   /**
-   * Returns the latest report of a process: after it moves to another operator, both report it for a while.
+   * Returns the latest report of a process: after it moves to another operator, both operators report it
+   * until the old stream ends.
    */
   #newest(uid: string): ReceivedLoad | undefined {
     let newest: ReceivedLoad | undefined

@@ -74,7 +74,7 @@ interface RulesPage extends PageRequest {
 
 export interface Paged<T> {
   readonly items: readonly T[]
-  /** Undefined on the last page. */
+  /** The `after` of the next page; undefined on the last page. */
   readonly next?: string
 }
 
@@ -204,7 +204,7 @@ export interface TopKeys {
 
 export interface Watched {
   readonly domain: string
-  /** The whole domain when left out. */
+  /** The name of the rule; the whole domain when left out. */
   readonly rule?: string | undefined
 }
 
@@ -294,9 +294,9 @@ export interface Coverage {
   readonly calls: number
   /** The share of keys that are recorded, from 0 to 1. All calls of a recorded key are recorded. */
   readonly share: number
-  /** The times of calls are multiples of this. */
+  /** The resolution of recorded times: the times of calls are multiples of it. */
   readonly resolutionMs: number
-  /** The clocks of two processes differ by this at most. */
+  /** The most by which the clocks of two processes differ. */
   readonly clocksMs: number
   /** The pods whose recordings are replayed completely. */
   readonly pods: number

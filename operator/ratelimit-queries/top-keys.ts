@@ -6,7 +6,7 @@ import type { CounterEntry, TopKeys, TopQuery } from './pod-sessions.ts'
 import { hashesValues, type ProcessSession, sessionsEnforcing } from './process-session.ts'
 
 export interface TopKeyTiming {
-  /** The count ends when nothing has asked for it for this long. */
+  /** A count ends when no query has asked for it in this time. */
   readonly idleMs: number
   /** How long a query waits for the first report of every process. */
   readonly firstMs: number

@@ -19,7 +19,7 @@ import type { ProcessSession, ProcessSessionReport, ProcessSessionRequest } from
 const askProcesses = askingProcesses<ProcessSessionReport, ProcessSessionRequest>()
 
 export interface WhatIfTiming {
-  /** The time limit of the whole replay. A process that has not answered by then is missing. */
+  /** The time limit of the whole replay. A process that has not answered by then is named in `missing`. */
   readonly deadlineMs: number
   /** The time limit of one request: to open a recording, or to read or add a part of it. */
   readonly partMs: number

@@ -87,7 +87,7 @@ export interface ClusterService {
   ): Readonly<Record<string, string>>
 }
 
-/** The time in which a process on the same machine must close its feed and its state after the drain. */
+/** How long a process on the same machine may take after the drain to close its feed and its state. */
 export const closeOnHostMs = 3_000
 
 /** Callers on the same machine notice at once that a process is ending, so the delay can be short. */

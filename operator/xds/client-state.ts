@@ -73,8 +73,8 @@ export interface RemotePeers {
 }
 
 /**
- * Returns the states of one client that count, the newest first: back to the last stream that did not carry
- * over older acknowledgements.
+ * Returns those states of one client that count, the newest first: the state of the last stream that did not
+ * carry over older acknowledgements, and all newer ones.
  */
 export function effectiveStates(clientStates: readonly ClientState[]): readonly ClientState[] {
   const newestFirst = clientStates.toSorted((one, other) => other.openedMs - one.openedMs)

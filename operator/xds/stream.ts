@@ -82,7 +82,7 @@ export function createStreamState(
   }
 }
 
-/** Replaces the snapshot. An older one that was not sent yet is never sent. */
+/** Replaces the snapshot. An older snapshot that was not sent yet is never sent. */
 export function renew(state: StreamState, snapshot: Snapshot): StreamState {
   return { ...state, snapshot }
 }

@@ -17,7 +17,10 @@ import { type ApiCall, type Handler, optionalText, readPage, requiredText } from
 const noHits = { calls: 0, allowed: 0, refused: 0, near: 0, shadow: 0 }
 const noPods = { pods: 0, ...noHits, perSecond: noHits }
 
-/** Lists the domains of resources and of pods: for a moment, a domain can be known only to one of the two. */
+/**
+ * Lists the domains of resources and of pods. A new domain is at first known only from its resource, a
+ * removed one only to pods.
+ */
 export const domains: Handler = {
   resolveScope: call => ({ namespace: optionalText(call, 'namespace') }),
   async answer(call): Promise<DomainList> {

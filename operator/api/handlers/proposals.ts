@@ -88,8 +88,8 @@ function describeResult(proposal: Proposal, { now, proposed, keys, coverage }: W
 }
 
 /**
- * Caches the translation of each body, since both `resolveScope` and `answer` need it, and that of a large
- * resource takes a second.
+ * Caches the translation of each body, since both `resolveScope` and `answer` need it, and the translation of
+ * a large resource takes a second.
  */
 const proposals = new WeakMap<object, Proposal>()
 

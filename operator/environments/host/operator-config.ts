@@ -52,8 +52,8 @@ export function parseOperatorConfig(
 export type ValidatedConfig = { readonly value: OperatorConfig } | { readonly problems: readonly string[] }
 
 /**
- * Validates the given fields and adds the defaults. Null counts as left out, and numbers may be text, as on a
- * command line. Returns all problems; each starts with the field's name as `spell` returns it.
+ * Validates the given fields and adds the defaults. Null counts as a missing field, and numbers may be text,
+ * as on a command line. Returns all problems; each starts with the field's name as `spell` returns it.
  */
 export function validateOperatorConfig(
   found: WrittenConfig,

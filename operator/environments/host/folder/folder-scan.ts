@@ -177,7 +177,7 @@ function conclude(scan: Scan): FolderScan {
 
 export type FileText =
   | { readonly text: string }
-  /** Why the file cannot be read, for people. */
+  /** Why the file cannot be read, as a text for people. */
   | { readonly error: string }
   /** The file changed while it was read, and must be read again. */
   | { readonly changed: true }

@@ -17,7 +17,7 @@ const sqliteNotADatabase = 26
  * Locks the state folder for this process, and creates the folder if it does not exist. The lock is a kernel
  * lock on the file `operator.lock`. An open exclusive transaction of SQLite holds it, because Node has no
  * other access to kernel locks. The lock ends with the process, so it is never stale. It also works between
- * containers that share the folder, although these see neither each other's processes nor sockets.
+ * containers that share the folder, although the containers see neither processes nor sockets of each other.
  *
  * Throws an `InfrastructureError` that names the process with the lock.
  */

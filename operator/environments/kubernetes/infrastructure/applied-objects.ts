@@ -68,7 +68,7 @@ export function createAppliedObjects(clock: Clock) {
   return {
     /** Returns what to do about a wanted object. `live` is its last known state. */
     nextStep,
-    /** Returns the results of which `find` returns nothing, or an older state. */
+    /** Returns the results for which `find` returns nothing, or an older state. */
     unseen: (find: (result: KubeObject) => KubeObject | undefined): readonly KubeObject[] =>
       Array.from(known.values())
         .filter(last => isOutdated(last, find(last.result)))

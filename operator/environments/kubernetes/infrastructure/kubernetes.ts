@@ -73,7 +73,7 @@ export class KubernetesInfrastructure implements Infrastructure {
   readonly #desired = new Map<string, Workload>()
   readonly #tasks = createSerialTasks()
   readonly #listeners: ((workload: string) => void)[] = []
-  /** For each workload, the result of `observe` as it was last reported to the listeners, in JSON. */
+  /** For each workload, the result of `observe` that was last reported to the listeners, as JSON. */
   readonly #reported = new Map<string, string>()
   readonly #expectations = new Expectations()
   readonly #obstacles: LastErrors

@@ -128,7 +128,7 @@ export class ObjectWriter {
     return undefined
   }
 
-  /** Returns whether the object was deleted a moment ago, so that the watched copy may still contain it. */
+  /** Returns whether the object was deleted so recently that the watched copy may still contain it. */
   #wasRemovedLately(uid: string): boolean {
     const nowMs = this.#options.clock.monotonicMs()
     for (const [other, atMs] of this.#removedMs) {

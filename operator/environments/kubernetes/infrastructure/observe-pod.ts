@@ -79,8 +79,8 @@ function findObstacle(pod: KubeObject, container: Fields): ReplicaObstacle | und
 }
 
 /**
- * Errors of a pull that another attempt does not remove: a wrong name of the image or registry, or a missing
- * right.
+ * Matches errors of a pull that another attempt does not remove: a wrong name of the image or registry, or a
+ * missing right.
  */
 const finalPullError =
   /not found|no such host|denied|unauthori[sz]ed|authorization failed|no match for platform/i

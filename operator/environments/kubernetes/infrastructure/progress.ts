@@ -51,7 +51,7 @@ export function readProgress(
     }
   }
   const updated = readNumber(status, 'updatedReplicas')
-  // It is unknown which replicas are ready, so all older ones are assumed to be.
+  // It is unknown which replicas are ready, so all older ones are assumed to be ready.
   const leftOver = readNumber(status, 'replicas') - updated
   const ready = Math.max(0, Math.min(updated, takingCalls - leftOver))
   const earlier = takingCalls - ready
@@ -71,8 +71,8 @@ export function readProgress(
 }
 
 /**
- * Returns `0 of 3 pods of the newest version are ready, 3 earlier ones take calls: p: starting`; empty if the
- * rollout is complete.
+ * Describes a rollout, with its message at the end: `0 of 3 pods of the newest version are ready, 3 earlier
+ * ones take calls: POD: starting`. Empty if the rollout is complete.
  */
 export function describeProgress({ wanted, ready, earlier, message }: RolloutProgress): string {
   if (ready >= wanted) return ''

@@ -55,8 +55,8 @@ const writesPerSecond = 300
 const writesAtOnce = 100
 /**
  * The delay before a write of a status that says reconciling, or in which only the counts and `enforced` have
- * changed. Such statuses soon change again: after a start all pods connect, and their acknowledgements would
- * double the writes.
+ * changed. These statuses change again within seconds: after a start all pods connect, and their
+ * acknowledgements would double the writes.
  */
 const settleMs = 1_000
 const defaultLoadMs = 10_000
