@@ -239,7 +239,8 @@ function podFields(): JsonObject {
 }
 
 /**
- * Any source is allowed, unlike in the pods of services, since the chart creates the pods of the operator.
+ * Volumes of any source. In the pods of services only some sources are allowed, but the chart creates the
+ * pods of the operator.
  */
 const anyVolumes: Schema = {
   type: 'array',

@@ -4,7 +4,7 @@ import { feedColumns, type ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type DeepReadonly, type FieldRule, type Fields, isFields, notRequired, withRules } from './schema.ts'
 
-/** Lengths are in characters. */
+/** The limits of the fields; lengths are in characters. */
 const limits = {
   /** Brokers have the same limit: a longer id would match no request. */
   maxIdLength: 100,

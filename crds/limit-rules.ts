@@ -294,8 +294,8 @@ const anchorsFitUnit: PolicyRule = {
 }
 
 /**
- * Rejects unknown time zones. For one, the evaluation in the API server fails, and the message begins with
- * its name.
+ * Rejects unknown time zones. The evaluation of an unknown one in the API server fails, with a message that
+ * begins with its name.
  */
 const knownTimeZone: PolicyRule = {
   cel: {

@@ -116,8 +116,8 @@ const groupsHaveLength: PolicyRule = {
 }
 
 /**
- * Rejects expressions that RE2 rejects. For one, the evaluation in the API server fails, and the message has
- * the wrong part of the expression.
+ * Rejects expressions that RE2 rejects. The evaluation of a rejected one in the API server fails, with a
+ * message that has the wrong part of the expression.
  */
 const validRegex: PolicyRule = {
   cel: {

@@ -11,7 +11,7 @@ import {
   withRules,
 } from './schema.ts'
 
-/** Lengths are in characters. */
+/** The limits of the fields; lengths are in characters. */
 const limits = {
   maxNameLength: 100,
   maxEmailLength: 254,

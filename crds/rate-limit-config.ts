@@ -15,7 +15,7 @@ import { feedColumns, type ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
 import { type DeepReadonly, type PolicyRule, type Schema, typed } from './schema.ts'
 
-/** Lengths are in characters. */
+/** The limits of the fields; lengths are in characters. */
 export const rateLimitConfigLimits = {
   maxNameLength,
   maxReplaces,

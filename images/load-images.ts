@@ -172,7 +172,7 @@ export function hasProgram(name: string): boolean {
   })
 }
 
-/** Runs a command in the root folder; its output goes to that of this process. Rejects if it fails. */
+/** Runs a command in the root folder, with the output of this process. Rejects if it fails. */
 export async function executeCommand(program: string, ...args: readonly string[]): Promise<void> {
   const child = spawn(program, args, { cwd: root, stdio: 'inherit' })
   const [code, signal] = await once(child, 'exit')

@@ -131,8 +131,8 @@ function formatEnvironment({ environment = {} }: OurImage): readonly string[] {
 }
 
 /**
- * Returns the entrypoint of an image. Options of Node are in it, because the first line of the launcher
- * script can hold only one.
+ * Returns the entrypoint of an image. It has the options of Node, because the first line of the launcher
+ * script can hold only one option.
  */
 function entrypoint({ command, nodeOptions }: OurImage): readonly string[] {
   const path = `/usr/local/bin/${command}`

@@ -6,7 +6,10 @@ export interface SourceState {
   readonly version: string
   /** The commit, with `-dirty` appended when files differ from it; undefined outside of a Git checkout. */
   readonly revision?: string
-  /** The time in SOURCE_DATE_EPOCH if it is set, else that of the commit, else the Unix epoch. */
+  /**
+   * The time in SOURCE_DATE_EPOCH; if that is not set, the time of the commit; without a commit, the Unix
+   * epoch.
+   */
   readonly created: Date
 }
 
