@@ -109,7 +109,8 @@ export class SharedRequest implements LoggedRequest {
   }
 
   /**
-   * Begins the request here, since `entry` has this broker as the owner. Rejects as `StreamLog.resume` does.
+   * Continues the request here, since `entry` has this broker as the owner. Rejects as `StreamLog.resume`
+   * does.
    */
   async takeOver(entry: DirectoryEntry, hosted: Hosted): Promise<LogWriter> {
     const ring = await this.#openRemote().handOver()
