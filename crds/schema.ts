@@ -71,8 +71,8 @@ export interface SchemaProblem {
 export const notRequired = { required: [] }
 
 /**
- * Gives a schema a type that TypeBox cannot infer: that of a map with free names, or of a schema that
- * contains itself.
+ * Gives a schema a type that TypeBox cannot infer: of a map with free names, or of a schema that contains
+ * itself.
  */
 export function typed<Value>(schema: Schema): TUnsafe<Value> & Schema {
   return Type.Unsafe<Value>(schema) as TUnsafe<Value> & Schema

@@ -111,7 +111,7 @@ interface Autoscaling {
 }
 
 export interface ServicePort {
-  /** The name: `grpc`, `http`. */
+  /** The name of the port: `grpc`, `http`. */
   readonly name: string
   readonly port: number
   /**

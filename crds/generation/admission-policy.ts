@@ -66,8 +66,8 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
 const { maxDescriptorLevels } = rateLimitConfigLimits
 
 /**
- * Returns the conditions for one descriptor of a level, without those that the definition has. In them the
- * variable `d1` is the descriptor of the first level, `d2` that of the second, and so on.
+ * Returns the conditions for one descriptor of a level, without conditions that the definition has. In them
+ * the variable `d1` is the descriptor of the first level, `d2` that of the second, and so on.
  */
 function forOne(level: number, rules: readonly DescriptorRule[]): readonly string[] {
   const selectConditions = (wanted: DescriptorRule['field'], self: string) => {

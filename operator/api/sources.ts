@@ -65,7 +65,7 @@ export interface ApplyRequest extends NamedResource {
 
 export interface AppliedResource {
   readonly created: boolean
-  /** The file, or `cluster`. */
+  /** Where the resource is declared: the file, or `cluster`. */
   readonly origin: string
   /** The version after the change; for a dry run, the version that the resource would have. */
   readonly version: string

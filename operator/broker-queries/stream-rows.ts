@@ -98,7 +98,9 @@ function mergeRow(key: string, requestsOfBrokers: readonly BrokerRequest[]): Str
   }
 }
 
-/** Returns `completed`, `interrupted: INFO interrupted` or `lost: ERROR the producer is gone: …`. */
+/**
+ * Describes an end: `completed`, `interrupted: INFO interrupted` or `lost: ERROR the producer is gone: …`.
+ */
 function describeEnd(end: RequestOnPage['end']): string {
   if (end === undefined || end === null) return ''
   return end.code === undefined ? end.how : `${end.how}: ${end.code} ${end.message ?? ''}`

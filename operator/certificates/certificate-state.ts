@@ -24,7 +24,7 @@ export interface Authority {
 }
 
 export interface KnownCertificate {
-  /** The SHA-256 fingerprint. */
+  /** The SHA-256 fingerprint of the certificate. */
   readonly id: string
   readonly pem: string
   readonly issuedAtMs: number
@@ -42,7 +42,7 @@ export interface Issuer extends KnownCertificate {
 export interface LeafSecret {
   /** undefined if the Secret has no usable certificate. */
   readonly leaf: Leaf | undefined
-  /** In the order of `ca.crt`. */
+  /** The authorities that readers of the Secret trust, in the order of `ca.crt`. */
   readonly trusted: readonly KnownCertificate[]
   /**
    * The time at which these authorities were published; undefined if it is missing, invalid, or more than a
@@ -57,7 +57,7 @@ export interface Leaf extends KnownCertificate {
    * `trusted`.
    */
   readonly issuerId: string
-  /** Whether the names and usages are those of the `LeafSpec`. */
+  /** Whether the certificate has the names and usages of the `LeafSpec`. */
   readonly hasWantedNames: boolean
 }
 

@@ -20,7 +20,7 @@ export const folderSource = createSource(folderOptions, ({ file, 'state-dir': st
 export interface FolderContent {
   readonly folder: string
   readonly resources: readonly SourcedResource[]
-  /** Of files that are not resources, and of resources of unknown kinds. */
+  /** The problems of files that are not resources, and of resources of unknown kinds. */
   readonly problems: readonly SourceProblem[]
   /** Why files that may contain a resource were not read. */
   readonly unread: readonly SourceProblem[]

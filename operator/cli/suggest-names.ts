@@ -6,13 +6,13 @@ import { callApi } from './call-api.ts'
 import { findOperator } from './find-operator.ts'
 import { readFolder } from './read-folder.ts'
 
-/** Short, because the shell of the user waits. */
+/** The default time limit, which is short because the shell of the user waits. */
 const defaultAnswerMs = 1_000
 const maxNames = 200
 
 /**
  * Resolves with the domains or rules that a command would find: those of `--file`, of `--operator`, or of the
- * operator on this machine; with none if they cannot be read within `answerMs`. Never rejects.
+ * operator on this machine; with an empty list if they cannot be read within `answerMs`. Never rejects.
  */
 export async function suggestNames(
   { kind }: Completion,

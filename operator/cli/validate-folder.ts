@@ -36,7 +36,7 @@ interface ValidatedFolder {
   readonly diagnostics: readonly Diagnostic[]
   /** The domains that the operator would enforce. */
   readonly domains: readonly RateLimitDomain[]
-  /** One snapshot for each type of the feed. */
+  /** The content of the feed, one snapshot for each type. */
   readonly published: readonly PublishedSnapshot[]
 }
 

@@ -15,12 +15,12 @@ interface WatchOptions {
   readonly read: () => Promise<StreamsPoll>
   readonly everyMs: number
   readonly all: boolean
-  /** Ends the command. */
+  /** Aborted when the command ends. */
   readonly signal: AbortSignal
   print(text: string): void
 }
 
-/** In characters. */
+/** The size of a terminal, in characters. */
 interface Screen {
   readonly rows: number
   readonly columns: number

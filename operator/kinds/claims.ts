@@ -19,7 +19,7 @@ export interface Claims<Content> {
 }
 
 export interface Claimant {
-  /** `namespace/name`. */
+  /** The resource that claims: `namespace/name`. */
   readonly name: string
   readonly namespace: string
 }
@@ -39,7 +39,7 @@ export interface ClaimDenial {
   readonly isReserved?: boolean
 }
 
-/** A claim that is kept for a namespace. `name` is that of the deleted resource that had the claim. */
+/** A claim that is kept for a namespace. `name` is the name of the deleted resource that had the claim. */
 export interface ReservedClaim extends Claimant {
   readonly until: string
 }

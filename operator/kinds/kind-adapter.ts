@@ -72,7 +72,7 @@ export interface KindAdapter<Content extends Named = Named, Published = unknown>
   show(bytes: Uint8Array): unknown
   /**
    * Returns the values of `counts` for the content in force; undefined content means that nothing is in
-   * force. `uids` are those of the kind's processes.
+   * force. `uids` are the uids of the kind's processes.
    */
   count(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
 }

@@ -70,7 +70,9 @@ export interface SourceProblem {
   readonly isWarning?: boolean
 }
 
-/** Adds resources to those of a source. A resource of the source replaces an added one of the same uid. */
+/**
+ * Adds resources to those of a source. A resource of the source replaces an added resource of the same uid.
+ */
 export function withBuiltIn(source: Source, builtIn: readonly SourcedResource[]): Source {
   return {
     ...source,

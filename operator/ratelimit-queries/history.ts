@@ -65,8 +65,8 @@ export class History {
   }
 
   /**
-   * Returns the points, the oldest first. Rates are those of the rule, or of whole domains, summed over
-   * `domains`.
+   * Returns the points, the oldest first. The rates are those of the rule or, without one, of the whole
+   * domain, summed over `domains`.
    */
   read({ domains, rule = '' }: HistoryQuery): readonly HistoryPoint[] {
     const series = domains.flatMap(domain => this.#series.get(seriesKey(domain, rule)) ?? [])

@@ -168,7 +168,7 @@ export interface CounterState {
   readonly value: number
   /** The limit; the sum of the pods' limits if each pod has its own counters in memory. */
   readonly limit: number
-  /** 0 if the limit is reached. */
+  /** The hits that the limit still admits; 0 if it is reached. */
   readonly remaining: number
   /** Whole seconds until the window ends. */
   readonly resetSeconds: number

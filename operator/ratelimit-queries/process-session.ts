@@ -156,7 +156,9 @@ type MutableRule = Mutable<Omit<ReportedRule, 'last'>> & { readonly last: Mutabl
 
 const newRule = (): MutableRule => ({ ...zeroHits(), last: zeroHits(), intervalMs: 1, changedMs: 0 })
 
-/** Sets the counts of a rule to those of a report, and `last` to their difference from the counts before. */
+/**
+ * Sets the counts of a rule to the counts of a report, and `last` to the difference from the earlier counts.
+ */
 function setCounts(rule: MutableRule, reported: DomainTotals, index: number, hasInterval: boolean): void {
   const calls = countAt(reported.calls, index)
   const allowed = countAt(reported.allowed, index)

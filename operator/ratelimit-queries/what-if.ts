@@ -217,7 +217,7 @@ class GroupReplay {
     this.#sources = group.toSorted((a, b) => Number(b.recording.records - a.recording.records))
   }
 
-  /** From 0 to 1. */
+  /** Returns the progress of the replay, from 0 to 1. */
   progress(): number {
     const [, ...others] = this.#sources
     const toMove = countRecords(others, this.#options.plan.halvings) / partCalls

@@ -20,8 +20,8 @@ export interface ResourceStatus {
   /** What the resource is about: the domain of a RateLimitConfig, the prefix of an AnimationStreamRoute. */
   readonly subject: string
   /**
-   * The counts of the resource's kind. `rules` counts the limits in force: those of the last good version
-   * while the present one is invalid.
+   * The counts of the resource's kind. `rules` counts the limits in force, which are those of the last good
+   * version while the present one is invalid.
    */
   readonly counts: Readonly<Record<string, number>>
   /** How many of the processes that accept calls enforce the content in force: `2/2`. */

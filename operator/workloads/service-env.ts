@@ -142,9 +142,9 @@ export function podEnv({ name }: ClusterConfig, namespace: string): Readonly<Rec
 
 /**
  * Returns the settings with which a service follows the operator's feed. The waits are shorter than the
- * defaults, because the operator is near and changes must apply soon. With these pings a service notices
- * within 6 s that its operator has stopped. By then the readiness probe has removed that operator from the
- * Service, so the next connection reaches another one.
+ * defaults, because the operator is near and changes must apply within seconds. With these pings a service
+ * notices within 6 s that its operator has stopped. By then the readiness probe has removed that operator
+ * from the Service, so the next connection reaches another one.
  *
  * @param feedAddress the address as `host:port`
  */

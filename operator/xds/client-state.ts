@@ -50,7 +50,9 @@ export interface ClientState {
   readonly rejections: ReadonlyMap<string, RejectedContent>
 }
 
-/** The resources of a version, with the hashes that are compared with those of published ones. */
+/**
+ * The resources of a version, each with the hash that is compared with the hash of the published resource.
+ */
 export interface HeldContents extends Pick<Snapshot, 'version'> {
   readonly resources: ReadonlyMap<string, Pick<Resource, 'hash'>>
 }

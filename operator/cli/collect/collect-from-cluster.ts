@@ -76,7 +76,7 @@ export async function collectFromCluster(
 }
 
 /**
- * Resolves with the pods, those of operators first; with none if the account lacks the right to list pods.
+ * Resolves with the pods, operators first; with an empty list if the account lacks the right to list pods.
  */
 async function findPods(
   cluster: Cluster,
@@ -118,7 +118,7 @@ interface Installation {
   readonly instance: string | undefined
 }
 
-/** Other programs can have objects in the same namespace; these are left out. */
+/** Adds the objects of the installation. Objects of other programs in the same namespace are left out. */
 async function collectObjects(
   cluster: Cluster,
   bundle: Bundle,

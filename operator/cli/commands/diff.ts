@@ -8,7 +8,7 @@ import { render } from '../render.ts'
 import { createSource, type SourceOf } from '../run-program.ts'
 import { outputOption, stateDirOption } from '../shared-options.ts'
 
-/** As those of `kubectl diff`. */
+/** The exit codes, the same as those of `kubectl diff`. */
 const diffExitCodes = { same: 0, different: 1, failed: 2 } as const
 
 const own = {

@@ -258,7 +258,8 @@ function describe(report: StatusReport): string {
 }
 
 /**
- * A restarted container has no problem for a moment: an obstacle that returns within this time has lasted.
+ * An obstacle that returns within this time counts as continuous: a container that was just restarted has no
+ * problem at first.
  */
 const maxGapMs = 5_000
 

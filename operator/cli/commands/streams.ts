@@ -114,7 +114,7 @@ async function watch(args: readonly string[], output: CommandOutput, source: Bro
   return exitCodes.ok
 }
 
-/** Some terminals report a size of 0. */
+/** Returns the size of the terminal, with defaults because some terminals report 0. */
 const sizeOfTerminal = () => ({ rows: process.stdout.rows || 24, columns: process.stdout.columns || 80 })
 
 /** The signal is aborted by Ctrl-C, and when the output cannot be written any more. */
@@ -139,7 +139,7 @@ async function interruptRequest(
   let ended = 0
   let failed = 0
   const brokers = await source.open(sourceValues, output)
-  // In sequence, so that brokers that share a Redis do not count the same request twice.
+  // Brokers are asked in sequence, so that those that share a Redis do not count the same request twice.
   for (const broker of brokers) {
     try {
       ended += await interrupt(broker, streamId, requestId)

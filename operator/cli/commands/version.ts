@@ -10,7 +10,7 @@ import { readCurrentReport } from './status.ts'
 export interface Installed {
   readonly operators: readonly InstalledPart[]
   readonly services: readonly InstalledPart[]
-  /** Empty on one machine, which has no CustomResourceDefinitions. */
+  /** The CustomResourceDefinitions; empty on one machine, which has none. */
   readonly definitions: readonly InstalledPart[]
   /** The reasons why some parts are not listed. */
   readonly problems: readonly string[]

@@ -5,7 +5,7 @@ import { type ComparedFields, type Difference, findDifferences } from './find-di
 import { type CallOutcome, isDecided } from './peer.ts'
 
 const maxExamples = 100
-/** Of one descriptor, so that a frequent difference does not hide others. */
+/** The most examples for one field of one descriptor, so that a frequent difference does not hide others. */
 const maxExamplesOfField = 2
 const maxDescriptors = 1_000
 const otherDescriptors = 'other descriptors'
@@ -21,7 +21,7 @@ interface Pair {
 
 interface PeerReport {
   readonly answers: number
-  /** By the name of the status. */
+  /** The number of errors by the name of their status. */
   readonly errors: Readonly<Record<string, number>>
   /** At most 5 % too long, except `max`; 0 without calls. */
   readonly latencyMs: Readonly<Record<'p50' | 'p99' | 'p999' | 'max', number>>

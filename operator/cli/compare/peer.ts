@@ -13,7 +13,7 @@ export interface PeerAddress {
   readonly port: number
 }
 
-/** Empty text stands for what is not given. */
+/** The files for TLS to a peer. An empty text stands for a file or name that is not given. */
 export interface PeerTls {
   readonly caFile: string
   readonly certFile: string

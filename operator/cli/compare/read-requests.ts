@@ -12,7 +12,7 @@ const maxLineBytes = 1_000_000
 const newline = 0x0a
 
 interface RecordedRequest {
-  /** From 1. */
+  /** The number of the line of the request, from 1. */
   readonly line: number
   readonly message: Uint8Array
 }

@@ -66,7 +66,7 @@ async function dryRun(cluster: Cluster, wanted: SourcedResource, current: Source
   return answer['spec']
 }
 
-/** Only the existence of Secrets is read, not their contents. */
+/** Reads which of the Secrets exist that routes name, but not their contents. */
 async function readSecretNames(
   cluster: Cluster,
   resources: readonly SourcedResource[],

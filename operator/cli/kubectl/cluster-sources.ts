@@ -196,8 +196,8 @@ export async function listKind(
 }
 
 /**
- * Checks the rights that `kubectl exec` and `kubectl port-forward` require before kubectl runs: its errors
- * have other words and exit codes than those of Tollway.
+ * Checks, before kubectl runs, the rights that `kubectl exec` and `kubectl port-forward` require: kubectl's
+ * own errors have other words and exit codes than those of Tollway.
  *
  * @throws MissingRightError
  */

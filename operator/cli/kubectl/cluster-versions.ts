@@ -61,8 +61,8 @@ function toPart(pod: TollwayPod): InstalledPart {
 }
 
 /**
- * The version of an operator is on its status page. An older one, or one whose page the user may not read,
- * has that of its image.
+ * Reads the version of an operator from its status page. If the page has none, as in older versions, or the
+ * user may not read it, the version is that of the image.
  */
 async function readOperatorPart(cluster: Cluster, pod: TollwayPod): Promise<InstalledPart> {
   try {

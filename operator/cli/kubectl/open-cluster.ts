@@ -47,7 +47,7 @@ const pageSize = 500
 const maxObjects = 50_000
 const answerMs = 20_000
 
-/** Makes no call yet. */
+/** Opens the cluster that the options name, without calling it yet. */
 export async function openCluster(
   values: Pick<ClusterValues, 'context' | 'kubeconfig' | 'as'>,
 ): Promise<Cluster> {
@@ -174,7 +174,7 @@ export class MissingRightError extends Error {
   override readonly name = 'MissingRightError'
 }
 
-/** As those of kubectl. */
+/** The options that select a cluster, with the names of kubectl. */
 export const clusterOptions = {
   context: optionalText({ placeholder: 'NAME', help: 'the context of the kubeconfig', completion: noValues }),
   kubeconfig: optionalText({

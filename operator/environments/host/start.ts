@@ -63,7 +63,7 @@ interface StandaloneOptions {
   readonly config: OperatorConfig
   /** Shows a text to the person who started the operator. */
   readonly print: (text: string) => void
-  /** Aborts the start. */
+  /** When it aborts, the start is given up. */
   readonly signal: AbortSignal
   /** When it aborts, `stop` ends without any further wait. */
   readonly forceShutdown: AbortSignal

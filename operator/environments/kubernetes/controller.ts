@@ -154,8 +154,9 @@ export function openClusterController<Content extends Named, Published extends o
 const kindStartMs = 5_000
 
 /**
- * Starts all kinds. Resolves when the first one has started and each other one has started or `kindStartMs`
- * has passed. Pods keep the contents of a kind that cannot be read, and get those of the other kinds.
+ * Starts all kinds. Resolves when the first kind has started, and each of the others has started or
+ * `kindStartMs` has passed. Pods keep the contents of a kind that cannot be read, and get the contents of the
+ * other kinds.
  */
 export async function startKinds(
   [first, ...others]: readonly ClusterController[],

@@ -123,8 +123,8 @@ export interface MerchantReconcilerTiming {
 const defaultTiming: MerchantReconcilerTiming = { intervalMs: 30_000, resyncMs: 600_000 }
 
 /**
- * In one reconcile the payments service may reject this many keys, as expired or another merchant's. Each of
- * them is replaced by a new one; the next rejection is an obstacle.
+ * The most keys that the payments service may reject in one reconcile, because they have expired or belong to
+ * another merchant. Each is replaced by a new key; one rejection more is an obstacle.
  */
 const maxRejectedKeys = 2
 

@@ -72,7 +72,7 @@ const booksTimeoutMs = 3_000
 
 interface Call {
   readonly method: 'PUT' | 'DELETE' | 'POST'
-  /** The path below `/provision`. */
+  /** The path of the request below `/provision`. */
   readonly path: string
   readonly body?: unknown
   readonly signal?: AbortSignal

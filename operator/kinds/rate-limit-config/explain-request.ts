@@ -5,7 +5,7 @@ import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import { findReplacedNames } from '@tollway/ratelimit/rules/replaces.ts'
 
 interface ExplainedRequest {
-  /** One for each descriptor, in the order of the request. */
+  /** One explanation for each descriptor, in the order of the request. */
   readonly explanations: readonly Explanation[]
   /** Whether the limits count the request only if all of them admit it. */
   readonly isAtomic: boolean

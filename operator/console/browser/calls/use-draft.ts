@@ -24,9 +24,9 @@ function storeDraft(key: string, draft: Draft): void {
 }
 
 /**
- * Returns the draft of a resource, which begins with its manifest; that of a new resource begins with
- * `template`. `draft` is undefined until the manifest is read; `problem` is the error of reading it. A
- * component must not pass another resource later.
+ * Returns the draft of a resource. A draft begins with the manifest of the resource, or with `template` if
+ * the resource is new. `draft` is undefined until the manifest is read; `problem` is the error of reading it.
+ * A component must not pass another resource later.
  *
  * @param resource undefined for a new resource
  */

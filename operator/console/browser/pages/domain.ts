@@ -25,7 +25,7 @@ import { RuleTree } from '../tables/rule-tree.ts'
 const everyMs = 1_000
 const slowMs = 3_000
 const summed = { totals: 'sum' }
-/** One resource is enough where only the pods are used. */
+/** The parameters of a list of which only the pods are used, so that one resource is enough. */
 const podsOnly = { kind: 'RateLimitConfig', limit: 1 }
 
 export function DomainPage() {

@@ -37,7 +37,10 @@ export interface Permission {
 type Verb = 'get' | 'list' | 'watch' | 'create' | 'update' | 'patch' | 'delete'
 
 const reflect = ['get', 'list', 'watch'] as const
-/** Includes `create`, because a server-side apply of a missing object needs that right. */
+/**
+ * The verbs of a write. They include `create`, because a server-side apply of a missing object needs that
+ * right.
+ */
 const write = ['create', 'patch', 'delete'] as const
 
 /** The Secrets that the operator creates for itself and its services, without the installation's name. */

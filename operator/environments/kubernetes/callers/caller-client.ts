@@ -117,7 +117,10 @@ async function makeCallerCredentials(access: KubeApiAccess, token: string): Prom
   return { headers: { authorization: `Bearer ${token}` }, tls: server }
 }
 
-/** The codes for those of the API server's reasons that a caller can do something about. */
+/**
+ * The error codes by the API server's reasons, of which only those are listed that a caller can do something
+ * about.
+ */
 const codesOfReasons: Readonly<Record<string, ApiErrorCode>> = {
   AlreadyExists: 'conflict',
   Conflict: 'conflict',

@@ -138,7 +138,7 @@ function unavailable(kind: string, error: unknown): ApiError {
 }
 
 interface ReviewCacheLimits {
-  /** How long an answer is used. */
+  /** How long the answer to a review is used. */
   readonly keepMs: number
   /** At most this many answers are kept; the oldest are dropped first. */
   readonly maxEntries: number

@@ -82,7 +82,7 @@ function withDigest(workload: Workload, secretsDigest: string | undefined): Work
 }
 
 /**
- * Sets the installation's owner in those of the operator's Secrets that lack it: earlier versions set the
+ * Sets the installation's owner in the operator's Secrets that do not have it: earlier versions set the
  * operator's Deployment as the owner. The entries do not change. A Secret that does not exist, or that
  * another writer changes at the same time, is skipped; the next call handles it.
  *

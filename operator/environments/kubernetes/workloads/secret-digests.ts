@@ -83,7 +83,7 @@ export function createSecretDigests(options: SecretDigestsOptions) {
       known = await readAll()
       return known
     },
-    /** Calls the listener when the digests differ from those of the last `read`. */
+    /** Calls the listener when the digests are no longer those that `read` last returned. */
     onChange: (listener: () => void) => void listeners.push(listener),
     /** Reads the Secrets now. Called when one may have changed. */
     checkNow: () => pause.wake(),
