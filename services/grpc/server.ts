@@ -186,13 +186,13 @@ export interface GrpcServerOptions {
 }
 
 export interface GrpcLimits {
-  /** Longer requests get RESOURCE_EXHAUSTED before they are buffered. */
+  /** The limit of a request message. A longer one gets RESOURCE_EXHAUSTED before it is buffered. */
   readonly maxReceiveBytes: number
-  /** Longer answers are replaced by RESOURCE_EXHAUSTED. */
+  /** The limit of an answer. A longer one is replaced by RESOURCE_EXHAUSTED. */
   readonly maxSendBytes: number
   /**
-   * Larger metadata gets RESOURCE_EXHAUSTED. RFC 9113 (6.5.2) counts names, encoded values, and 32 for each
-   * field.
+   * The limit of the metadata of a request. Larger metadata gets RESOURCE_EXHAUSTED. RFC 9113 (6.5.2) counts
+   * names, encoded values, and 32 for each field.
    */
   readonly maxMetadataBytes: number
   readonly maxConcurrentStreams: number

@@ -135,7 +135,9 @@ function nameOfKey(apiKey: string): string {
   return hash('sha256', `calls of ${apiKey}`, 'hex').slice(0, nameCharacters)
 }
 
-/** Opens the limits of API calls: in the rate limit service if one is configured, else in this process. */
+/**
+ * Opens the limits of API calls: in the rate limit service if one is configured, otherwise in this process.
+ */
 export async function openCallGuard(settings: Settings, log: Log, metrics: Metrics): Promise<CallGuard> {
   const limits = await openLimits(settings, log, metrics)
   const count = metrics.counter('payments_calls_refused_total', 'API calls over a limit, by the limit.')

@@ -8,7 +8,7 @@ interface FeedConnectionOptions extends Omit<GrpcClientOptions, 'windowBytes' | 
   readonly tls?: WatchedClientTls | undefined
 }
 
-/** Large because a response contains all resources, often several MiB. */
+/** The flow-control window, which is large because a response contains all resources, often several MiB. */
 const windowBytes = 1024 * 1024
 
 /** All calls to the management server use this connection. */

@@ -38,7 +38,7 @@ function isHeaderName(name: string): boolean {
   return /^[0-9a-z_.-]+$/.test(name) && !/^grpc-|-bin$/.test(name) && !reservedNames.has(name)
 }
 
-/** Shorter intervals between attempts would keep the process busy. */
+/** For intervals between attempts: shorter ones would keep the process busy. */
 const atLeast10Ms = durationAtLeast(10)
 
 /**
@@ -53,7 +53,7 @@ const pingInterval: SettingKind<number> = {
   parse: value => (value === '0' ? 0 : atLeast1S.parse(value)),
 }
 
-/** Names are those of envoyproxy/ratelimit where it has the setting. */
+/** The settings of a feed. They have the names of envoyproxy/ratelimit where it has the setting. */
 export const feedSettings = settingsTable({
   xdsNodeId: {
     name: 'CONFIG_GRPC_XDS_NODE_ID',

@@ -8,7 +8,7 @@ import { readBoundedFile } from '@tollway/chassis/read-bounded-file.ts'
 interface LastGoodFileOptions {
   /** CONFIG_LAST_GOOD_FILE. The folder must exist and be writable. */
   readonly path: string
-  /** Longer content is not read. */
+  /** The limit of the content; longer content is not read. */
   readonly maxBytes: number
   readonly clock: Clock
   readonly log: Log

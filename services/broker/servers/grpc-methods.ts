@@ -17,7 +17,7 @@ export const animationServices = {
   public: 'nvidia_ace.services.animation_data.v1.AnimationDataService',
 } as const
 
-/** Returns the methods of the service under its names, and those of server reflection. */
+/** Returns the methods of the service under its names, and the methods of server reflection. */
 export function animationMethods(broker: Broker, options: { publicName: boolean }): readonly AnyMethod[] {
   const names = options.publicName
     ? [animationServices.specified, animationServices.public]

@@ -69,7 +69,7 @@ export class Pull {
     this.#received = parseReceived(caller)
     this.#missing = new Set(this.#received?.keys())
     this.#token = hashToken(caller.metadata)
-    // Nothing else handles a rejection if the consumer is gone.
+    // Nothing else handles a rejection if the consumer has disconnected.
     this.#done.promise.catch(() => {})
     this.#pulledMs = context.clock.nowMs()
     this.#sinkMonitor = new PullSinkMonitor(sink, context.log.budget)

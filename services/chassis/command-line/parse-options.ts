@@ -30,8 +30,8 @@ export function parseOptions<const Table extends Options>(
 }
 
 /**
- * Parses the options of a command together with those of its data source. `sourceValues` has the values of
- * both, without types.
+ * Parses the options of a command together with the options of its data source. `sourceValues` has the values
+ * of both, without types.
  */
 export function parseWithSource<const Table extends Options>(
   args: readonly string[],

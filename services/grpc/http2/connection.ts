@@ -449,7 +449,7 @@ export class ServerConnection implements HeaderBlockSink {
     this.writeFrame(frameTypes.SETTINGS, frameFlags.ACK, 0, noBytes)
   }
 
-  /** A larger initial window widens those of all open streams (RFC 9113, 6.9.2). */
+  /** Widens the windows of all open streams, as RFC 9113 (6.9.2) requires after a larger initial window. */
   #onWidenedStreams(): void {
     this.#controlFrames.spend(this.turns.onAllWidened())
     if (this.peer.initialWindowBytes + this.#mostGranted <= maxWindowBytes) return

@@ -118,7 +118,7 @@ class SocketServer implements GrpcServer {
     this.#open.add(served)
   }
 
-  /** Also sends GOAWAY, so that peers begin no more calls. */
+  /** Closes the listeners, and sends GOAWAY, so that peers begin no more calls. */
   #stopAccepting(): void {
     this.#isClosing = true
     for (const listener of this.#listeners) listener.close()

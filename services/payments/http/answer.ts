@@ -10,7 +10,7 @@ export interface HttpAnswer {
   readonly type?: 'text/csv'
 }
 
-/** Returns an answer with a JSON body. The status is 201 for a new record, else 200. */
+/** Returns an answer with a JSON body. The status is 201 for a new record, otherwise 200. */
 export function jsonAnswer(status: 200 | 201, body: JsonObject): HttpAnswer {
   return { status, body: JSON.stringify(body) }
 }

@@ -1,7 +1,7 @@
 import type { JsonObject } from '@tollway/chassis/json.ts'
 
 export interface MailText {
-  /** A single line. */
+  /** The subject, a single line. */
   readonly subject: string
   /** Plain text. Each line ends with a line feed. */
   readonly body: string
@@ -54,7 +54,7 @@ function chooseLanguage(country: unknown): MailLanguage {
 }
 
 const maxNameCharacters = 40
-/** Longer runs of digits are removed, because they may be telephone numbers. */
+/** The most digits in a row; longer runs are removed, because they may be telephone numbers. */
 const maxDigits = 4
 
 /**

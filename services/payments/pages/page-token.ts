@@ -23,7 +23,7 @@ export interface PageTokensOptions {
 }
 
 const minSecretBytes = 32
-/** Longer text is not decrypted. Valid tokens have at most a few thousand characters. */
+/** The longest text that is decrypted. Valid tokens have at most a few thousand characters. */
 const maxTokenCharacters = 16_384
 const cipher = 'aes-256-gcm'
 const nonceBytes = 12

@@ -53,7 +53,7 @@ const outOfMemoryEnd = createLostEnd(outOfMemory)
 export class LocalRequest implements WritableRequest {
   readonly entry: DirectoryEntry
   readonly ring: Ring
-  /** Readers at other brokers. */
+  /** The readers at other brokers. */
   readonly readers: RemoteReaders
   readonly #options: LocalRequestOptions
   readonly #queue: AppendQueue
@@ -282,7 +282,7 @@ export class LocalRequest implements WritableRequest {
     try {
       await this.#sendAll()
     } catch {
-      // The log was closed.
+      // A command is rejected only if the log was closed.
       this.close(logUnavailableEnd)
       return
     }

@@ -25,7 +25,7 @@ export class FrameReader {
   #payload: Buffer | undefined
   #payloadRead = 0
 
-  /** @param preface whether the bytes begin with the HTTP/2 preface, as those of a client do */
+  /** @param preface whether the bytes begin with the HTTP/2 preface, as the bytes of a client do */
   constructor(sink: FrameSink, { preface: begins = true } = {}) {
     this.#sink = sink
     if (!begins) this.#prefaceRead = preface.length

@@ -6,7 +6,9 @@ import { dependsOnItself, priorityBytes, withoutPadding } from './payload-checks
  * sends it.
  */
 const minBlockBytes = 64 * 1024
-/** Shorter CONTINUATION frames count as control frames, since they carry little data for their cost. */
+/**
+ * CONTINUATION frames with fewer bytes count as control frames, since they carry little data for their cost.
+ */
 const smallContinuationBytes = 64
 
 export interface HeaderBlockSink {

@@ -20,7 +20,10 @@ export interface PageInput<Filter> {
   readonly limit: number
   readonly after: Cursor | null
   readonly before: Cursor | null
-  /** Null for the order of the cursors: the oldest first with `after`, else the newest first. */
+  /**
+   * The order of the page. Null for the order of the cursors: the oldest first with `after`, otherwise the
+   * newest first.
+   */
   readonly order: Order | null
   readonly filter: Filter
 }

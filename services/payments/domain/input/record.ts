@@ -17,7 +17,7 @@ export interface FieldContext {
 export const invalidValue = Symbol('invalid')
 export type InvalidInput = typeof invalidValue
 
-/** For an invalid input, adds an error to the context and returns `invalidValue`. */
+/** Reads a value. For an invalid input, adds an error to the context and returns `invalidValue`. */
 type Read<T> = (value: unknown, place: FieldContext) => T | InvalidInput
 
 /** The JSON Schemas (2020-12) of a value in the OpenAPI document. */

@@ -110,6 +110,6 @@ export interface Line {
   readonly description: string
   /** Null for a payout. */
   readonly transactionId: string | null
-  /** In the transaction's currency; for a payout, in the merchant's. Never negative. */
+  /** The amount in the transaction's currency; for a payout, in the merchant's. Never negative. */
   readonly amount: Money
 }

@@ -205,7 +205,10 @@ function verifyMoney({ transaction, disputes, lines, entries }: Records, report:
   verifyTrailLines(trail, lines, report)
 }
 
-/** The line of each trail entry exists, and that of a capture or refund has the same amounts. */
+/**
+ * Verifies that the line of each trail entry exists, and that the line of a capture or refund has the same
+ * amounts.
+ */
 function verifyTrailLines(trail: readonly TrailEntry[], lines: readonly Line[], report: ReportOne): void {
   const byId = new Map(lines.map(line => [line.id, line]))
   for (const { kind, lineId, amount, balance } of trail) {

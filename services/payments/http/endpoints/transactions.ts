@@ -190,7 +190,7 @@ const readCard = readEndpoint({
   present: presentCard,
 })
 
-/** The endpoints of transactions, and those of cards saved from transactions. */
+/** The endpoints of transactions, and of cards that were saved from transactions. */
 export const transactionEndpoints: readonly PaymentsEndpoint[] = [
   create,
   list,

@@ -108,7 +108,7 @@ async function changeWebhook(
   return accept(changed)
 }
 
-/** Null fields are not changed. After `disabled: false`, waiting events are delivered. */
+/** Stores the fields that are not null. After `disabled: false`, waiting events are delivered. */
 export function updateWebhook(
   tx: Tx,
   { clock }: Payments,

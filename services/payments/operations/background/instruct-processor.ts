@@ -21,8 +21,8 @@ export function processorRetryMs(tries: number): number {
 }
 
 /**
- * Sends due instructions to the processor: each at least once, and those of one transaction in the order of
- * the trail. Retries failed instructions.
+ * Sends due instructions to the processor: each at least once, and the instructions of one transaction in the
+ * order of the trail. Retries failed instructions.
  *
  * @returns the number of claimed instructions, and the failures
  */

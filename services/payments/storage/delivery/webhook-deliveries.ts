@@ -123,7 +123,7 @@ export async function giveUpDelivery(
   ])
 }
 
-/** Includes deliveries that were given up. Their attempts count from 0 again. */
+/** Makes undelivered events due now, also those that were given up. Their attempts count from 0 again. */
 export async function retryUndelivered(tx: Tx, endpointId: string, nowMs: number): Promise<void> {
   await tx.query(
     `UPDATE webhook_deliveries SET due = $2, given_up = NULL, attempts = 0

@@ -185,8 +185,8 @@ export async function removeMarker(tx: Tx, { scope, hash }: KeyId, owner: string
 }
 
 /**
- * Removes expired keys, except those of requests with an authorisation of unknown outcome, which the sweep of
- * authorisations settles first.
+ * Removes expired keys. A key of a request with an authorisation of unknown outcome is kept until the sweep
+ * of authorisations has settled it.
  *
  * @returns the number of removed rows; fewer than `limit` if no more have expired
  */

@@ -35,7 +35,10 @@ export type RequestState = IdempotentResult | { readonly kind: 'resumable' | 'un
 export interface OutsideWork<P extends object, T> {
   /** Runs in the transaction that stores the marker. A rejection rolls that transaction back. */
   readonly prepare: (tx: Tx, reference: string) => Promise<Result<P>>
-  /** May run several times with the same reference. Must end before the lease of the marker. */
+  /**
+   * Does the work. It may run several times with the same reference, and must end before the lease of the
+   * marker.
+   */
   readonly perform: (reference: string, prepared: P) => Promise<T>
   /** Runs in the transaction that saves the answer. After a rejection, the key is freed instead. */
   readonly store: (tx: Tx, outcome: T) => Promise<Result<AnswerRecord>>

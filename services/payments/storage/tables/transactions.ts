@@ -90,7 +90,7 @@ const trailAlone = `SELECT (${selectTrail('$1', maxShownTrail)}) AS trail`
 
 /**
  * Returns the transaction, locked until the end of this database transaction. To avoid deadlocks, take this
- * lock after the lock of an idempotency key and before that of the merchant.
+ * lock after the lock of an idempotency key and before the lock of the merchant.
  */
 export async function lockTransaction(tx: Tx, id: string): Promise<Transaction | undefined> {
   // Reads the trail in a second statement. A statement that waits for the lock would return the trail from
