@@ -31,7 +31,7 @@ type RedisPrefix = 'redis' | 'redisPerSecond'
 
 function openRedis(prefix: RedisPrefix, settings: Settings, stats: BackendStats, log: Log): RedisCounters {
   const isMain = prefix === 'redis'
-  // Both use the same files, as in envoyproxy/ratelimit.
+  // Both Redis servers use the same files, as in envoyproxy/ratelimit.
   const tls = settings[`${prefix}Tls`] ? openRedisTls(settings, log) : undefined
   try {
     return createRedisCounters({

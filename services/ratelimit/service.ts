@@ -138,7 +138,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   }
 }
 
-/** No port is open yet. */
+/** Creates the parts that decide calls, without opening a port. */
 function openDecisions(settings: Settings, stats: Stats, log: Log) {
   const limitStats = createLimitStats(stats, what =>
     log.warn('add statistic failed', {
@@ -226,7 +226,7 @@ interface ServerParts {
   readonly log: Log
 }
 
-/** From then on the health of the process is reported. */
+/** Opens the ports for calls. From then on the health of the process is reported. */
 async function openServers(
   settings: Settings,
   { limiter, budgets, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
@@ -303,7 +303,7 @@ function watchCounters(
   return watch
 }
 
-/** Callers see only errors. */
+/** Logs when the backend is reached or lost, because callers see only errors. */
 function logBackend(
   counters: Counters,
   backendHealth: Pick<Counters, 'healthy' | 'problem'>,

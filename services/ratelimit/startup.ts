@@ -3,7 +3,7 @@ import type { Configuration } from './config/configuration.ts'
 import type { Counters } from './counters/counters.ts'
 import type { FailureMode } from './limiter/counting.ts'
 
-/** Shorter waits are not logged. */
+/** The shortest wait that is logged. */
 const quietWaitMs = 1_000
 
 /** The interval at which the reason for a wait is checked, because its text changes without an event. */

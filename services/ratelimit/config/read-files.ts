@@ -61,7 +61,10 @@ function toRejectedPart({ key }: FoundFile): ReadingPart {
   }
 }
 
-/** `problems` and `warnings` are those of finding the files; the problems of each file are in `parsed`. */
+/**
+ * Reads the files. `problems` and `warnings` come from finding the files; the problems of each file are in
+ * `parsed`.
+ */
 export function readFiles(found: FoundFiles): {
   readonly parsed: readonly ParsedYaml[]
   readonly problems: readonly ConfigProblem[]

@@ -162,7 +162,7 @@ export class MemoryReservations implements Reservations {
     }
   }
 
-  /** Counts the hits instead of those of the reservation. Nothing that was used stays held. */
+  /** Counts these hits in the place of the reserved ones. Nothing that was used stays held. */
   #count(ledger: OpenLedger, { name, counted, reservedAtMs }: Entry, hits: number): void {
     const { admit, clock } = this.#options
     for (const [index, check] of ledger.checks.entries()) {

@@ -76,7 +76,7 @@ export interface ReservationOutcome {
   /** The reservation after the call; undefined if a limit rejected it, or if it is unknown. */
   readonly reservation: Reservation | undefined
   /**
-   * One for each limit of the ledger, in order: whether it admits the amount, and what remains after the call.
+   * For each limit of the ledger, in order, whether it admits the amount, and what remains after the call.
    * Empty if the reservation is unknown.
    */
   readonly limits: readonly ReservationLimit[]

@@ -23,7 +23,7 @@ interface Admission {
 /** What a call asks of the counters: to add hits, and to decide about admissions. */
 export interface CallChecks {
   /**
-   * One for each match without an admission (see `needsAdmission`), in the order of the descriptors. Its
+   * One hit for each match without an admission (see `needsAdmission`), in the order of the descriptors. Its
    * limit has a fixed window, for which adding the hits is enough.
    */
   readonly hits: readonly Hit[]

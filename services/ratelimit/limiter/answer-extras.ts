@@ -87,7 +87,7 @@ function toMetadata({ request, matches }: DecidedCall, { statuses }: RateLimitDe
 
 /** A limit as answers list it. The call matched it, and no other limit replaced it. */
 export interface ListedLimit {
-  /** Empty if the limit has none. */
+  /** The name of the limit; empty if it has none. */
   readonly name: string
   readonly requestsPerUnit: number
   /** Whole seconds; undefined for a limit of what runs at the same time. */

@@ -44,7 +44,7 @@ export function countHits({ descriptors, hitsAddend, purpose }: DecisionRequest,
 
 export interface RateLimitDecision {
   readonly over: boolean
-  /** One for each descriptor, in the request's order. */
+  /** The decision for each descriptor, in the request's order. */
   readonly statuses: readonly DescriptorDecision[]
   /** Headers that the proxy adds to its response, if enabled. */
   readonly headers?: readonly ResponseHeader[]

@@ -11,7 +11,7 @@ import { isPerSecond, needsAdmission, prepareChecks } from './admission.ts'
 interface Location {
   /** Undefined if no rule with a limit matches. */
   readonly limit: Limit<LimitStats> | undefined
-  /** One for each limit of the rule; empty for an unlimited rule. */
+  /** One counter for each limit of the rule; empty for an unlimited rule. */
   readonly counters: readonly LocatedCounter[]
 }
 

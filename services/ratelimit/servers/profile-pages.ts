@@ -9,7 +9,7 @@ export interface DebugPage {
   show(query: URLSearchParams, response: ServerResponse): void
 }
 
-/** Takes a profile for some time; `profile` is in the format of DevTools. */
+/** Takes a profile for a time; `profile` is in the format of DevTools. */
 type TakeProfile = (
   durationMs: number,
   signal: AbortSignal,

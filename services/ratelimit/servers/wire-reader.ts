@@ -165,7 +165,7 @@ function truncated(): RangeError {
 }
 
 const wordSlots = 64
-/** Longer texts are not kept, because they rarely repeat. */
+/** The longest text that is kept: longer ones rarely repeat. */
 const maxWordLength = 64
 
 /**

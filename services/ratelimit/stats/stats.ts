@@ -28,7 +28,7 @@ export interface Stats {
   gauge(name: string, read: () => number): void
   /** The distribution of durations in milliseconds; created by the first call. */
   histogram(name: string): Histogram
-  /** Sorted by name, which takes time: only for pages that people read. */
+  /** Returns all statistics sorted by name. Sorting takes time: use this only for pages that people read. */
   entries(): readonly Stat[]
   /**
    * All series of a kind in the order of creation, for sinks. These lists only grow, so that a sink may store

@@ -64,7 +64,7 @@ export async function callCounter(
   }
 }
 
-/** Empty if no rule with a limit matches. */
+/** Returns the keys of the counters of a descriptor; empty if no rule with a limit matches. */
 export function counterKeys(
   { rules, cacheKeyPrefix, clock }: Pick<CounterParts, 'rules' | 'cacheKeyPrefix' | 'clock'>,
   domain: string,

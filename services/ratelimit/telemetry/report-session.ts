@@ -33,7 +33,7 @@ export interface ProcessIdentity {
   readonly pod: string
   readonly namespace: string
   readonly nodeId: string
-  /** Both `worker`, the index, and `workers` are 0 for a process without workers. */
+  /** The index of the worker. For a process without workers, `worker` and `workers` are 0. */
   readonly worker: number
   readonly workers: number
   readonly features: readonly string[]

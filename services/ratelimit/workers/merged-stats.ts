@@ -13,8 +13,8 @@ const maxLimitSeries = 6 * (configured.names + requested.names) + unknownDomains
 const limitPrefix = 'ratelimit.service.rate_limit.'
 
 /**
- * Adds the statistics of workers to those of the supervisor. Counters and durations are sums over all
- * processes that ever ran; gauges are sums over those that run now.
+ * Adds the statistics of workers to the statistics of the supervisor. Counters and durations are sums over
+ * all processes that ever ran; gauges are sums over the processes that run now.
  */
 export class MergedStats {
   readonly stats: Stats

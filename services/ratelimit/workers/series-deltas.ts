@@ -24,7 +24,7 @@ interface GaugeValue extends OfSeries {
 
 interface DurationsDelta extends OfSeries {
   readonly kind: 'durations'
-  /** For each bucket that has new durations, their number. */
+  /** For each bucket with new durations, the number of these. */
   readonly counts: readonly (readonly [bucket: number, count: number])[]
   /** The sum of the new durations in milliseconds. */
   readonly sumMs: number

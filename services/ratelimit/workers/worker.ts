@@ -34,7 +34,7 @@ interface WorkerOptions {
 interface WorkerLimits {
   /** A process that sends no sign of life for this time is killed and restarted. */
   readonly heartbeat: HeartbeatTimeouts
-  /** A process that is not yet healthy counts as absent for this time: its backend may connect soon. */
+  /** A process that is not yet healthy counts as absent for this time: its backend may still connect. */
   readonly settleMs: number
   /** The delay of restarts is reset after a process was healthy for this time. */
   readonly healthyForMs: number

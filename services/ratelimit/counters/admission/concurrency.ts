@@ -13,9 +13,9 @@ interface Hold {
 
 /** The stored state. It changes in place, because a copy of all holds for each call would be expensive. */
 export interface Holds {
-  /** In the order of their ends. */
+  /** The holds in the order of their ends. */
   readonly holds: Hold[]
-  /** The sum of their hits. */
+  /** The sum of the hits of all holds. */
   held: number
   /** The tick of the last change. */
   time: number

@@ -47,7 +47,7 @@ export interface LimitCheck {
 export const emptyingHits = -Number.MAX_SAFE_INTEGER
 
 export interface LimitOutcome {
-  /** Another limit may still reject the call. */
+  /** Whether this limit admits the call, which another limit may still reject. */
   readonly admitted: boolean
   /**
    * The hits that the limit would admit after this call; negative if more hits than the limit are counted.

@@ -85,9 +85,9 @@ export class SlidingWindow implements LimitState {
     const { limit, windowTicks } = this.#limit
     if (hits > limit) return undefined
     const room = limit - this.#current - hits
-    // While there is room in this window, hits fit when those of the previous window have lost enough weight.
-    // Otherwise they fit in the next window, when those of this window have lost enough weight as its
-    // previous ones.
+    // While there is room in this window, hits fit when the hits of the previous window have lost enough
+    // weight. Otherwise they fit in the next window, when the hits of this window, then the previous one,
+    // have lost enough weight.
     if (room >= 0) return Math.max(0, this.#rest - findFittingRest(this.#previous, room, windowTicks))
     const rest = findFittingRest(this.#current, limit - hits, windowTicks)
     return this.#rest + Math.max(0, windowTicks - rest)

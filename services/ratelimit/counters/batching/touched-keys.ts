@@ -133,7 +133,7 @@ const maxSeed = 2 ** 32
  * Two 32-bit fields have the hash until the next call of `of`, so that no object is allocated.
  */
 export class KeyHash {
-  /** Never 0 after a call of `of`. */
+  /** The lower half of the hash; never 0 after a call of `of`. */
   low = 0
   high = 0
   readonly #seeds: readonly [number, number]

@@ -16,7 +16,7 @@ export interface SessionEvents {
    * text of the server or of the network, and never contains a password.
    */
   onEnd(problem: string): void
-  /** Called when replies are due and the server has sent nothing for some time. */
+  /** Called when replies are due and the server has sent nothing for `breakerSilenceMs`. */
   onSilence(problem: string): void
   /** Called after `onSilence` when the server has sent something again. */
   onResume(): void

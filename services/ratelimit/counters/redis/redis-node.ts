@@ -49,7 +49,7 @@ export type Follow = <Item, Answer>(
   of: (node: RedisNode) => Send<Item, Answer>,
 ) => Send<Item, Answer>
 
-/** The counters in one Redis server: all of them, or those of some slots of a cluster. */
+/** The counters in one Redis server: all counters, or those in some slots of a cluster. */
 export class RedisNode {
   readonly connection: RespConnection
   /** Returns why calls are rejected while the connection is not usable. */

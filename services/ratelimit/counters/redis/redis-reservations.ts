@@ -17,7 +17,9 @@ interface RedisReservationsOptions {
   readonly runIndex: (run: LedgerIndexRun) => Promise<readonly DueLedger[]>
 }
 
-/** This process remembers the limits of so many ledgers, and asks Redis for the limits of others. */
+/**
+ * This process remembers the limits of at most this many ledgers, and asks Redis for those of other ledgers.
+ */
 const maxKnownLedgers = 10_000
 
 /**

@@ -22,7 +22,7 @@ export interface RedisCountersOptions {
   readonly socketType?: 'unix' | 'tcp'
   /** `password` or `user:password`; takes precedence over the URL. */
   readonly auth?: string
-  /** In the form of `auth`. */
+  /** The login for the sentinels, in the form of `auth`. */
   readonly sentinelAuth?: string
   /** Enables TLS, also to the sentinels; see `SocketOptions.tls`. */
   readonly tls?: TlsOptions | (() => TlsOptions) | undefined

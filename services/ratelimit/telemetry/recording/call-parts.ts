@@ -4,7 +4,7 @@ import { RecordedCallsSchema } from '@tollway/proto/tollway/operator/v1/counters
 import type { DecisionRequest } from '../../limiter/decision.ts'
 import type { ReadStep, RecordedCall } from './generation.ts'
 
-/** Encrypts parts of a recording before they leave the process, and decrypts those of other processes. */
+/** Encrypts parts of a recording before they leave the process, and decrypts the parts of other processes. */
 export interface PartCipher {
   encrypt(bytes: Uint8Array): Uint8Array
   /** @throws Error if the bytes were changed, or encrypted with another salt */
