@@ -52,7 +52,7 @@ export interface GatheredResource<Content> {
 export interface ChosenResource<Content> extends GatheredResource<Content> {
   /**
    * Why the claim of the present content is denied; if the present content is invalid, why the claim of the
-   * last good one is.
+   * last good one is denied.
    */
   readonly denial: ClaimDenial | undefined
   /** The content to publish: the present or the last good one; undefined for none. */

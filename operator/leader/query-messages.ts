@@ -36,7 +36,7 @@ type Plain<Value> = Value extends Leaf
         >
       }
 
-/** The same as `Plain` for a message to write, in which an absent field may also be null. */
+/** A message to write as plain data, like `Plain`, except that an absent field may also be null. */
 type Writable<Value> = Value extends Leaf
   ? Value
   : Value extends readonly (infer Item)[]

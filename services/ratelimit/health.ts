@@ -9,7 +9,10 @@ interface HealthOptions {
   readonly withConfig: boolean
 }
 
-/** Healthy while the counters and the process are, and there is a domain if `withConfig` requires one. */
+/**
+ * Creates the health of the service: healthy while the counters and the process are healthy, and there is a
+ * domain if `withConfig` requires one.
+ */
 export function createRateLimitHealth({ counters, configuration, withConfig }: HealthOptions): ServiceHealth {
   const health = new ServiceHealth(isServing => {
     if (!counters.healthy) return `the backend of its counters is away: ${counters.problem}`

@@ -12,7 +12,10 @@ function isSensitive(name: string): boolean {
   return sensitiveName.test(name) && !/(?:Name|Ref|Refs)$/.test(name)
 }
 
-/** Ends at the next quote with as many backslashes before it as the opening quote has. */
+/**
+ * Matches a quoted value. It ends at the next quote with as many backslashes before it as the opening quote
+ * has.
+ */
 const quoted = String.raw`(?<escape>\\*)"[^\n]{0,4000}?(?<!\\)\k<escape>"|'[^'\n]{0,4000}'`
 const unclosed = String.raw`\\*["'][^\n]{1,4000}`
 const separator = String.raw`(?:\\*["'])?\s{0,20}[:=]\s{0,20}`

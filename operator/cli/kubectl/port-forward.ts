@@ -53,7 +53,7 @@ export async function forwardPort(
 
 const started = new Set<ChildProcess>()
 
-/** Also ends the child when a signal that the command does not handle ends this process. */
+/** Ends the child when this process ends, also by a signal that the command does not handle. */
 function endWithThisProcess(child: ChildProcess): void {
   started.add(child)
   child.once('exit', () => started.delete(child))

@@ -72,7 +72,7 @@ export function findRotationReason(
 
 /**
  * Returns the time until the key in force is due for replacement by its age, in milliseconds; Infinity if it
- * never is.
+ * is never due.
  */
 export function dueInMs(
   { app }: Pick<MerchantAccount, 'app'>,

@@ -14,7 +14,7 @@ export interface StreamPagesOptions {
   readonly makePreview: MakePreview
   readonly clock: Clock
   readonly watch: Pick<StreamWatch, 'add'>
-  /** Returns whether a caller may go on to watch. Without it, every caller may. */
+  /** Returns whether a caller may go on to watch. If left out, every caller may watch. */
   readonly mayWatch?: (caller: IncomingMessage) => boolean
 }
 

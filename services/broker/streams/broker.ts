@@ -14,8 +14,8 @@ export interface RequestView {
   /** Undefined if the producer is disconnected or at another process. */
   readonly producer: { readonly peer: string } | undefined
   /**
-   * What this process has received from the producer, even if it is no longer here; undefined if it never
-   * was.
+   * What this process has received from the producer, even if the producer is no longer here; undefined if it
+   * never was here.
    */
   readonly received: ReceivedTotals | undefined
   readonly consumers: readonly { readonly peer: string; readonly behind: Pull['behind'] }[]

@@ -12,7 +12,9 @@ interface Signed {
   readonly body: string
 }
 
-/** As Standard Webhooks 1.0 defines them: one signature of the scheme `v1` for each secret. */
+/**
+ * Returns the headers that Standard Webhooks 1.0 defines: one signature of the scheme `v1` for each secret.
+ */
 export function signatureHeaders(
   { id, timestampMs, body }: Signed,
   secrets: readonly string[],

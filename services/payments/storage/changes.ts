@@ -20,7 +20,7 @@ export function saveChange(tx: Tx, change: TransactionChange): void {
   if (line !== null) insertLine(tx, line)
 }
 
-/** Stores a change as `saveChange` does, and the dispute: inserts an open one, updates a resolved one. */
+/** Stores a change as `saveChange` does, and the dispute: inserts an open dispute, updates a resolved one. */
 export async function saveDisputeChange(tx: Tx, change: DisputeChange): Promise<void> {
   saveChange(tx, change)
   if (change.dispute.status === 'open') await insertDispute(tx, change.dispute)

@@ -133,7 +133,8 @@ function createLoadStats(stats: Pick<Stats, 'counter' | 'gauge'>) {
   stats.gauge('runtime.num_values', () => files)
   return {
     /**
-     * As in envoyproxy/ratelimit, an unreadable file or folder fails a load, but an invalid file does not.
+     * Counts a load. As in envoyproxy/ratelimit, an unreadable file or folder fails it, but an invalid file
+     * does not.
      */
     count(found: FoundFiles): void {
       attempts.value += 1

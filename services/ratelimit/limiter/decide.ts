@@ -56,7 +56,10 @@ export interface Votes {
   quotasOver: number
 }
 
-/** Over if any descriptor that is not a quota is, or if there are quotas and all of them are. */
+/**
+ * Returns whether the request is over: if any descriptor that is not a quota is over its limit, or if there
+ * are quotas and all are over theirs.
+ */
 export function isOverall({ over, quotas, quotasOver }: Readonly<Votes>): boolean {
   return over > 0 || (quotas > 0 && quotasOver === quotas)
 }

@@ -64,7 +64,7 @@ const unlimited: DescriptorDecision = { over: false, remaining: unlimitedRemaini
 
 const unobserved: ObserverSlot = { observer: undefined }
 
-/** A call in progress, with what the counters are asked for it. */
+/** A call in progress, with the hits and checks that it asks of the counters. */
 interface Call {
   readonly request: DecisionRequest
   readonly matches: Matches

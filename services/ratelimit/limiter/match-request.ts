@@ -20,7 +20,7 @@ export function matchRequest(
   limitStats: LimitStatsTable,
 ): Matches {
   if (!rules.domains.has(domain)) {
-    // As in envoyproxy/ratelimit, each descriptor counts.
+    // As in envoyproxy/ratelimit, the statistic counts descriptors, not requests.
     limitStats.domainNotFound(domain).value += descriptors.length
     return descriptors.map(() => undefined)
   }

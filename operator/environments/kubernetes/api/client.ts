@@ -36,7 +36,7 @@ export interface KubeClient {
   replace(resource: ApiResource, object: KubeObject, options?: CallOptions): Promise<KubeObject>
   /** Sets and owns the fields of `object` by server-side apply; creates the object if it does not exist. */
   apply(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
-  /** Does the same for `/status`. Never creates an object. */
+  /** Sets and owns the fields of the object's status by server-side apply. Never creates an object. */
   applyStatus(resource: ApiResource, object: KubeObject, options?: ApplyOptions): Promise<KubeObject>
   /**
    * Sets the finalizers. Rejects with 409 if the object has changed since that version or was replaced by

@@ -191,7 +191,7 @@ export class LocalRequest implements WritableRequest {
   }
 
   /**
-   * Applies the end in Redis, which the producer or others have given. Returns the bytes that Redis stores.
+   * Ends the request here with the end that Redis has, whoever gave it. Returns the bytes that Redis stores.
    */
   applyEnd({ end }: StoredEnd): number {
     if (this.#over) return 0

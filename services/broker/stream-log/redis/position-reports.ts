@@ -31,9 +31,9 @@ interface SentReport {
 const repeatShare = 1 / 5
 
 /**
- * Reports positions of local readers to the brokers whose producers wait for them: in the turn after
- * `update`, otherwise periodically. A producer's broker stops waiting for a broker from which no report came
- * for `lostMs`.
+ * Reports positions of local readers to the brokers whose producers wait for them: at the end of the turn in
+ * which `update` is called, otherwise periodically. A producer's broker stops waiting for a broker from which
+ * no report came for `lostMs`.
  */
 export class PositionReports {
   readonly #setup: RedisLogSetup

@@ -21,7 +21,10 @@ interface RedisNodeOptions {
   readonly onErrorReply?: (text: string) => void
   /** Returns the slot of a key. Present in a cluster, where all keys of a script must be in one slot. */
   readonly findSlot?: (key: string) => number
-  /** Wraps a sender so that answers that redirect to another node are followed. By default, none are. */
+  /**
+   * Wraps a sender so that answers that redirect to another node are followed. By default, no answer is
+   * followed.
+   */
   readonly follow?: Follow
 }
 
@@ -102,7 +105,7 @@ export class RedisNode {
     return this.#addAll(this.#sums, batch)
   }
 
-  /** Like `add`, but if any key would exceed its limit, only the keys that would are incremented. Atomic. */
+  /** Like `add`, but atomic, and if any key would exceed its limit, only such keys are incremented. */
   addUnlessOver(batch: readonly Hit[]): Promise<readonly number[]> {
     return this.#addAll(this.#scripts, batch)
   }

@@ -27,7 +27,7 @@ export class RedisClusterCounters implements RedisCounters {
 
   constructor(setup: RedisSetup, seeds: readonly NodeAddress[]) {
     this.#topology = new Topology(setup, seeds)
-    // The nodes of a cluster pass messages on to each other, so any of them will do.
+    // The nodes of a cluster pass messages on to each other, so a channel can use any node.
     this.#channels = new Channels(setup, () => this.#topology.findOwner(0)?.connection)
     this.#stopWhenOver = setup.stopWhenOver
   }
