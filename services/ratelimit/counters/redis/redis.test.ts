@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, type TestContext, test } from 'node:test'
 import { type RedisServer, startRedis } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
@@ -17,6 +18,7 @@ import type { RedisCounters } from './redis-setup.ts'
 import { createIncrementSender } from './send-increments.ts'
 
 const skip = missingProgram('redis-server')
+const reliabilityPage = new URL('../../../../docs/operations/reliability.md', import.meta.url)
 
 describe('counters in Redis', { skip }, () => {
   let redis: RedisServer
@@ -46,6 +48,28 @@ describe('counters in Redis', { skip }, () => {
       openRedis(t, { url: redis.url }),
       openRedis(t, { url: redis.url }),
     ])
+    t.after(() => Promise.all([counters.close(), peer.close()]))
+    return { counters, peer }
+  })
+
+  reservationsContract('Redis with a user who has only the documented commands', async t => {
+    await redis.command('FLUSHALL')
+    const page = readFileSync(reliabilityPage, 'utf8')
+    const [, listed = ''] = /needs the commands (.*?ZSCORE`)/s.exec(page) ?? []
+    const commands = [...listed.matchAll(/`([A-Z]+)`/g)].map(([, name]) => `+${name}`)
+    await redis.command(
+      'ACL',
+      'SETUSER',
+      'restricted',
+      'reset',
+      'on',
+      '>plain',
+      '~{t}*',
+      '~*reservation*',
+      ...commands,
+    )
+    const options = { url: redis.url, auth: 'restricted:plain' }
+    const [counters, peer] = await Promise.all([openRedis(t, options), openRedis(t, options)])
     t.after(() => Promise.all([counters.close(), peer.close()]))
     return { counters, peer }
   })
