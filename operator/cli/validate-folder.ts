@@ -20,7 +20,7 @@ import { qualifiedName } from '../kinds/source.ts'
 import { createSnapshot, type Snapshot } from '../xds/snapshot.ts'
 import type { FolderContent } from './read-folder.ts'
 
-/** A probable mistake is a warning. */
+/** A problem of a resource; a probable mistake is a warning. */
 export interface Diagnostic {
   readonly severity: 'error' | 'warning'
   /** Such as `checkout.yaml#2`: the file, and the number of the document in it. */
@@ -91,7 +91,7 @@ async function validateKind<Content extends Named, Published>(
   }
 }
 
-/** A Merchant is not in the feed, and claims nothing. */
+/** Validates a Merchant, which is not in the feed and claims nothing. */
 function diagnoseMerchant(resource: SourcedResource): readonly Diagnostic[] {
   if (resource.kind !== merchantKind.kind || !isOurs(resource)) return []
   return diagnoseTranslation(resource, translateResource({ translate: translateMerchant }, resource))

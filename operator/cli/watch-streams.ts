@@ -78,7 +78,7 @@ async function* poll({ read, everyMs, signal }: WatchOptions): AsyncGenerator<St
   }
 }
 
-/** A broker is omitted that does not answer, or does not list all its requests. */
+/** Returns a line for each broker that does not answer, or does not list all its requests. */
 export function describeOmissions({ brokers }: Pick<StreamsPoll, 'brokers'>): readonly string[] {
   return brokers.flatMap(look => {
     if ('problem' in look) return [look.problem]

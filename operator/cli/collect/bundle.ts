@@ -111,7 +111,7 @@ export class Bundle {
   }
 }
 
-/** A shorter secret would match ordinary words too. */
+/** The minimum length of a known secret to remove: a shorter one would also match ordinary words. */
 const minKnownLength = 4
 /** A file that would have to be cut to fewer bytes than this is left out. */
 const minCutBytes = 1024

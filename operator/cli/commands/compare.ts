@@ -180,7 +180,7 @@ async function runComparison(run: Run, output: CommandOutput): Promise<Result> {
   }
 }
 
-/** Each is undefined without TLS. */
+/** The opened TLS of each connection; undefined for a connection without TLS. */
 type OpenedFiles = ReturnType<typeof openFiles>
 
 /** @throws Error that names the options of missing or invalid files */

@@ -6,7 +6,7 @@ import { createPaymentsCommand } from '@tollway/payments/admin/command.ts'
 
 const program = fileURLToPath(new URL('../../../services/payments/admin.ts', import.meta.url))
 
-/** A separate process, so that this program does not load the modules of the service. */
+/** Runs in a separate process, so that this program does not load the modules of the service. */
 export const paymentsCommand: Command = createPaymentsCommand({
   options: {},
   perform: ({ args }) => runProcess(process.execPath, [program, ...args]),

@@ -23,7 +23,7 @@ interface PeerReport {
   readonly answers: number
   /** The number of errors by the name of their status. */
   readonly errors: Readonly<Record<string, number>>
-  /** At most 5 % too long, except `max`; 0 without calls. */
+  /** The latencies of the calls in milliseconds; 0 without calls. All but `max` may be up to 5 % too long. */
   readonly latencyMs: Readonly<Record<'p50' | 'p99' | 'p999' | 'max', number>>
 }
 
@@ -54,7 +54,7 @@ export interface ComparisonReport {
   }
   readonly reference: PeerReport
   readonly candidate: PeerReport
-  /** The most frequent ones first: at most 1,000, and one row for all others. */
+  /** The most frequent descriptors first: at most 1,000, and one row for all others. */
   readonly descriptors: readonly DescriptorReport[]
   /** Examples of differences: at most 100, and at most 2 for each field of a descriptor. */
   readonly examples: readonly (Difference & { readonly place: string })[]

@@ -87,7 +87,7 @@ export function withoutHits(message: Uint8Array): Uint8Array {
   return toBinary(RateLimitRequestSchema, request)
 }
 
-/** A service that does not decide so many requests in a row ends the run. */
+/** The run ends when a service does not decide this many requests in a row. */
 const maxFailuresInRow = 20
 
 interface Replay {
@@ -100,7 +100,7 @@ interface Replay {
    */
   readonly sharedCounters: boolean
   readonly timeoutMs: number
-  /** Ends the run before the next request. */
+  /** When it aborts, the run ends before the next request. */
   readonly signal: AbortSignal
 }
 

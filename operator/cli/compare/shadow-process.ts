@@ -22,7 +22,7 @@ const tls = openPeerTls(candidate, report)
 const client = createGrpcClient(formatAddress(candidate), { tls })
 const memory = new TapMemory(maxCallBytes)
 const shadows = new ShadowQueue()
-/** By the number of the connection; undefined for a connection whose bytes cannot be read. */
+/** The tap of each connection by its number; undefined for a connection whose bytes cannot be read. */
 const taps = new Map<number, CallTap | undefined>()
 let calls = 0
 let unreadConnections = 0

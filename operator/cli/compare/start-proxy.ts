@@ -11,7 +11,7 @@ import { connectToPeer, formatAddress, type Peer, type PeerAddress } from './pee
 import { type ShadowConnection, ShadowFeed, type ShadowTask, startShadowProcess } from './shadow-feed.ts'
 
 const drainMs = 5_000
-/** A connection without bytes for this time has no call in progress. */
+/** A connection without bytes for this time counts as having no call in progress. */
 const quietMs = 100
 
 interface ProxyOptions {
@@ -74,7 +74,10 @@ export async function startProxy(options: ProxyOptions) {
   }
 }
 
-/** Ends each connection when it has been quiet for `quietMs`, and after `drainMs` all that are left. */
+/**
+ * Ends each connection when it has been quiet for `quietMs`, and after `drainMs` every connection that is
+ * left.
+ */
 async function drain(pairs: ReadonlySet<ConnectionPair>): Promise<void> {
   const deadlineMs = performance.now() + drainMs
   while (pairs.size > 0) {
@@ -89,7 +92,7 @@ class ConnectionPair {
   readonly #upstream: Socket
   readonly #copy: ShadowConnection
   readonly #onEnd: () => void
-  /** By the monotonic clock, in milliseconds. */
+  /** When the last bytes were forwarded, by the monotonic clock, in milliseconds. */
   lastMs = performance.now()
 
   constructor(caller: Socket, upstream: Socket, copy: ShadowConnection, onEnd: () => void) {

@@ -5,7 +5,7 @@ import { requirePodRights, withCluster } from './cluster-sources.ts'
 import { findServicePods } from './find-tollway.ts'
 import { type ClusterValues, clusterOptions, kubectlFlags } from './open-cluster.ts'
 
-/** A pod of the payments service has the address of the database. */
+/** Runs `tollway payments` in a pod of the payments service, which has the address of the database. */
 export const kubectlPayments: Command = {
   ...createPaymentsCommand({
     options: clusterOptions,

@@ -61,9 +61,9 @@ interface ClusterOptions {
 export interface OwnPod {
   readonly name: string
   readonly namespace: string
-  /** The IP address at which other operators reach it. */
+  /** The IP address at which other operators reach this one. */
   readonly ip: string
-  /** The address on which it listens. */
+  /** The address on which the operator listens. */
   readonly host: string
   /** Identifies the chart release; empty if it is unknown. */
   readonly revision: string

@@ -47,7 +47,9 @@ export interface OpenedLimiter extends Limiter {
   announce(keys: readonly string[]): void
 }
 
-/** The end of the name of the channel for keys whose counters were changed; `CACHE_KEY_PREFIX` begins it. */
+/**
+ * Processes announce keys whose counters were changed in the channel with this name after `CACHE_KEY_PREFIX`.
+ */
 const changesChannel = 'tollway-changed-counters'
 
 export function openLimiter(

@@ -125,7 +125,7 @@ export function toWatch(
   return what && { id, what, domain, rule, byRefused, maxTapped: maxTapped || Number.POSITIVE_INFINITY }
 }
 
-/** Undefined for an unknown action, and for a raise by more than `maxRaise`. */
+/** Returns the action; undefined if it is unknown, and for a raise by more than `maxRaise`. */
 export function toAction(
   message: (OperatorRequest & { case: 'counter' })['value'],
 ): CounterAction | undefined {

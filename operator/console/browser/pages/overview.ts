@@ -80,7 +80,7 @@ function useHistory(shown: QueryParameters): History {
   return past.value
 }
 
-/** A browser opens at most six connections to a server, and each stream takes one. */
+/** The most streams: a browser opens at most six connections to a server, and each stream takes one. */
 const maxStreams = 3
 const trafficLines = [
   { label: 'all', color: 'muted' as const },

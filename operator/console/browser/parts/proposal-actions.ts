@@ -20,7 +20,7 @@ interface CheckedChange {
   readonly conflicts: readonly string[]
 }
 
-/** A conflict names a field manager and the path of a field. */
+/** The longest text of a conflict, which names a field manager and the path of a field. */
 const maxConflict = 1_000
 
 /** The API caches the rights of a user for 10 s. */

@@ -25,8 +25,8 @@ const defaultHeight = 150
 const hoveredTime = signal<number | undefined>(undefined)
 
 /**
- * A plot of the last 15 minutes. While the pointer is over one plot, all plots of the page show the values of
- * its time.
+ * A plot of the last 15 minutes. While the pointer is over one plot, all plots of the page show the values at
+ * the time under the pointer.
  */
 export function Plot(props: PlotProps) {
   const { title, columns, version, lines, unit, height = defaultHeight } = props

@@ -28,7 +28,7 @@ interface DataTableProps<Item> {
   readonly style?: 'compact'
 }
 
-/** A browser takes seconds to render thousands of rows. */
+/** The number of rows that are shown at first: a browser takes seconds to render thousands. */
 const rowsAtOnce = 200
 
 /**
