@@ -77,6 +77,7 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
   'token-budget': [
     ['team=search', '(named tokens): 100/hour in a TokenBucket of 100', /rejected requests are counted\n/],
   ],
+  'llm-budget': [['customer=acme', '(named tokens): 1000/month of Europe/Copenhagen', window]],
   concurrency: [
     [
       'user=alice',
