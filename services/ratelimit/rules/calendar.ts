@@ -156,8 +156,8 @@ function numberUnits({
 }
 
 /**
- * Numbers units that begin on a day of a month: months or years. `guess` returns the unit that contains a
- * day, or the one after it.
+ * Returns units that begin on a day of a month: months or years. `guess` returns the number of the unit that
+ * contains a day, or a number that is higher by 1.
  */
 function byMonths(base: number, firstDayOf: Units['firstDayOf'], guess: Units['unitOf']): Units {
   return {
@@ -174,7 +174,8 @@ function toMonth(day: number): number {
 }
 
 /**
- * Returns a day of a month, or the last day of a month that is shorter.
+ * Returns the number of the day, in days since 1970, that is the anchor day of a month; of a month that is
+ * shorter, its last day.
  *
  * @param month months since January 1970; it may be beyond the dates of Date, as for windows of a million
  * years

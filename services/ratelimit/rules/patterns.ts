@@ -12,7 +12,7 @@ export const patternField = {
   text: 0,
   /** The index of the longest other pattern that this one begins with; `none` if there is none. */
   enclosing: 1,
-  /** The record of the rule. */
+  /** The number of the rule's record in `DomainTable.records`. */
   rule: 2,
 } as const
 

@@ -22,7 +22,7 @@ import {
   type ReserveResponse,
   ReserveResponseSchema,
 } from '@tollway/proto/tollway/ratelimit/v1/budgets'
-import { Budgets } from '../budgets/budgets.ts'
+import { Budgets } from '../budgets.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import type { Reservations } from '../counters/reservations.ts'
 import { compile } from '../rules/compile.ts'

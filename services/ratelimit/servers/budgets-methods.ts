@@ -1,7 +1,7 @@
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { Budgets, ReserveRequest, ReserveResponse } from '../budgets/budgets.ts'
+import type { Budgets, ReserveRequest, ReserveResponse } from '../budgets.ts'
 import { maxParts } from '../limiter/decision.ts'
 import type { StatCounter, Stats } from '../stats/stats.ts'
 import { readDescriptor } from './decode-decision-request.ts'

@@ -24,7 +24,6 @@ export interface Ending {
   readonly byItself: boolean
 }
 
-/** The timeout of `ask`. */
 const askTimeoutMs = 500
 
 /** The supervisor's side of the channel to one process of a worker, from its start to its end. */

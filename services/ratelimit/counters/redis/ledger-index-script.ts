@@ -6,22 +6,24 @@ import type { Script } from './send-scripts.ts'
 /** A call of the index of all ledgers, which says when a reservation of a ledger expires. */
 export interface LedgerIndexRun {
   readonly index: string
-  readonly call: /** A reservation of the ledger expires after this time. */
-    | { readonly do: 'add'; readonly ledgerKey: string; readonly ttlMs: number }
-    /**
-     * Returns ledgers that are due. Other processes get the same ledgers only if this process does not move
-     * them in time.
-     */
-    | { readonly do: 'claim' }
-    /** From now on the ledger is due at `to`; if `to` is undefined, it has no open reservations. */
-    | {
-        readonly do: 'move'
-        readonly ledgerKey: string
-        /** The time at which the ledger was due: `add` may have changed it, and then it is not moved. */
-        readonly from: number
-        readonly to: number | undefined
-      }
+  readonly call: IndexCall
 }
+
+/**
+ * `add` says that a reservation of the ledger expires after a time. `claim` asks for ledgers that are due; other
+ * processes get them only if this process does not move them in time. `move` says when a ledger is due next.
+ */
+type IndexCall =
+  | { readonly do: 'add'; readonly ledgerKey: string; readonly ttlMs: number }
+  | { readonly do: 'claim' }
+  | {
+      readonly do: 'move'
+      readonly ledgerKey: string
+      /** The time at which the ledger was due: `add` may have changed it, and then it is not moved. */
+      readonly from: number
+      /** Undefined for a ledger that has no open reservations. */
+      readonly to: number | undefined
+    }
 
 /** A ledger that is claimed until `dueMicros`, in microseconds of Redis's time. */
 export interface DueLedger {

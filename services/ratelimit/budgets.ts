@@ -1,9 +1,9 @@
 import { hash, randomBytes } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
-import type { LimitCheck } from '../counters/admission/limit-check.ts'
-import { CountersError } from '../counters/counters.ts'
-import { findHashSlot, listHashTags } from '../counters/redis/cluster/hash-slot.ts'
+import type { LimitCheck } from './counters/admission/limit-check.ts'
+import { CountersError } from './counters/counters.ts'
+import { findHashSlot, listHashTags } from './counters/redis/cluster/hash-slot.ts'
 import {
   type Ledger,
   type ReservationChange,
@@ -11,13 +11,13 @@ import {
   type ReservationOutcome,
   type Reservations,
   TooManyReservationsError,
-} from '../counters/reservations.ts'
-import type { DescriptorRequest } from '../limiter/decision.ts'
-import { type LocatedCounter, locateCounters } from '../limiter/locate-counters.ts'
-import type { RuleSet } from '../rules/compile.ts'
-import type { DescriptorEntry } from '../rules/match.ts'
-import { windowStart } from '../rules/window.ts'
-import type { LimitStats } from '../stats/limit-stats.ts'
+} from './counters/reservations.ts'
+import type { DescriptorRequest } from './limiter/decision.ts'
+import { type LocatedCounter, locateCounters } from './limiter/locate-counters.ts'
+import type { RuleSet } from './rules/compile.ts'
+import type { DescriptorEntry } from './rules/match.ts'
+import { windowStart } from './rules/window.ts'
+import type { LimitStats } from './stats/limit-stats.ts'
 
 export interface ReserveRequest {
   readonly domain: string
