@@ -3,6 +3,7 @@ import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
 import {
   endedMemoryMs,
   type Ledger,
+  limitTtl,
   maxReservations,
   type OpenReservations,
   type Reservation,
@@ -204,14 +205,6 @@ export class MemoryReservations implements Reservations {
 function withHold(check: LimitCheck, name: string, ttlMs: number): LimitCheck {
   if (check.algorithm !== 'Concurrency') return check
   return { ...check, hold: { name, ticks: Math.ceil((ttlMs / 1000) * check.ticksPerSecond) } }
-}
-
-/** Returns the time to live, which is at most the lease of a limit that has holds. */
-function limitTtl(checks: readonly LimitCheck[], ttlMs: number): number {
-  const leases = checks
-    .filter(({ algorithm }) => algorithm === 'Concurrency')
-    .map(({ windowTicks, ticksPerSecond }) => (windowTicks / ticksPerSecond) * 1000)
-  return Math.min(ttlMs, ...leases)
 }
 
 /** Adds when the limit has room for the amount because reservations expire, if they suffice. */

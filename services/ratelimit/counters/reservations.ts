@@ -116,3 +116,11 @@ export class TooManyReservationsError extends ExpectedError {
 export function toReservingChecks(checks: readonly LimitCheck[], amount: number): readonly LimitCheck[] {
   return checks.map(check => ({ ...check, hits: amount, countRejected: false }))
 }
+
+/** Returns the time to live, which is at most the lease of a limit that has holds. */
+export function limitTtl(checks: readonly LimitCheck[], ttlMs: number): number {
+  const leases = checks
+    .filter(({ algorithm }) => algorithm === 'Concurrency')
+    .map(({ windowTicks, ticksPerSecond }) => (windowTicks / ticksPerSecond) * 1000)
+  return Math.min(ttlMs, ...leases)
+}

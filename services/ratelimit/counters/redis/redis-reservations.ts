@@ -1,6 +1,7 @@
 import type { LimitCheck } from '../admission/limit-check.ts'
 import {
   type Ledger,
+  limitTtl,
   type OpenReservations,
   type ReservationChange,
   type ReservationOutcome,
@@ -41,22 +42,19 @@ export class RedisReservations implements Reservations {
     amount: number,
     ttlMs: number,
   ): Promise<ReservationOutcome> {
-    const outcome = await this.#runOutcome({
-      ledgerKey: key,
-      checks,
-      entry,
-      call: { do: 'reserve', amount, ttlMs },
-    })
+    const call = { do: 'reserve', amount, ttlMs: limitTtl(checks, ttlMs) } as const
+    const outcome = await this.#runOutcome({ ledgerKey: key, checks, entry, call })
     if (outcome.reservation !== undefined) this.#remember(key, checks)
-    if (outcome.isFirst) await this.#index(key, ttlMs)
+    if (outcome.isFirst) await this.#index(key, call.ttlMs)
     return outcome
   }
 
   async change(ledgerKey: string, entry: string, change: ReservationChange): Promise<ReservationOutcome> {
     const checks = await this.#findChecks(ledgerKey)
     if (checks === undefined) return { reservation: undefined, limits: [], decreased: [] }
-    const outcome = await this.#runOutcome({ ledgerKey, checks, entry, call: change })
-    if (change.do === 'extend' && outcome.isFirst) await this.#index(ledgerKey, change.ttlMs)
+    const call = change.do === 'extend' ? { ...change, ttlMs: limitTtl(checks, change.ttlMs) } : change
+    const outcome = await this.#runOutcome({ ledgerKey, checks, entry, call })
+    if (call.do === 'extend' && outcome.isFirst) await this.#index(ledgerKey, call.ttlMs)
     return outcome
   }
 

@@ -98,10 +98,6 @@ local function same_window(l, micros)
   return ticks - ticks % l.window == l.now - l.now % l.window
 end
 
--- What is held is at most held for the lease.
-for _, l in ipairs(limits) do
-  if l.algorithm == CONCURRENCY then ttl = min(ttl, l.window * (1000000 / l.rate)) end
-end
 local function end_of_hold(l) return floor((now + ttl) / (1000000 / l.rate)) end
 
 -- Counts hits instead of those of the reservation. Nothing that was used stays held.

@@ -162,6 +162,15 @@ const tests: Readonly<Record<string, (operations: Operations, t: TestContext) =>
     assert.equal(await by.count(holds(), -2), 'true 10')
   },
 
+  async 'an amount returns with the lease of its hold, before the time that was asked for'(by) {
+    const of = by.ledger(window(), holds({ windowTicks: 100_000 }))
+    assert.equal(await by.reserve(of, 'a', 6), 'open 6 0: 4,4')
+    await waitFor('the amount to return', async () => {
+      await by.theirs.sweep('')
+      return (await by.count(window(), 0)) === 'true 10'
+    })
+  },
+
   async 'an amount that nobody asks for any more returns too'(by) {
     const of = by.ledger(window())
     await by.reserve(of, 'a', 10, 1)
