@@ -1,4 +1,4 @@
-import { hash, randomBytes } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { LimitCheck } from './counters/admission/limit-check.ts'
@@ -12,6 +12,7 @@ import {
   type Reservations,
   TooManyReservationsError,
 } from './counters/reservations.ts'
+import { hashText } from './limiter/admission.ts'
 import type { DescriptorRequest } from './limiter/decision.ts'
 import { type LocatedCounter, locateCounters } from './limiter/locate-counters.ts'
 import type { RuleSet } from './rules/compile.ts'
@@ -69,7 +70,8 @@ const lookBackSeconds = 60
  */
 export class Budgets {
   readonly #options: BudgetsOptions
-  readonly #hashTags = listHashTags()
+  /** Listed with the first reservation, because it takes some milliseconds. */
+  #hashTags: readonly string[] | undefined
   #isUsed = false
   #idleSweeps = 0
 
@@ -94,7 +96,7 @@ export class Budgets {
       )
     }
     const ledger = this.#toLedger(counters, this.#options.shadowMode)
-    const entry = requestId === '' ? randomBytes(16).toString('base64url') : toEntry(requestId)
+    const entry = requestId === '' ? randomBytes(16).toString('base64url') : hashText(requestId)
     if (requestId !== '') {
       const earlier = await this.#findEarlier(domain, entries, entry, counters, ledger, nowSeconds)
       if (earlier !== undefined) return checkRepeated(earlier, amount)
@@ -110,7 +112,7 @@ export class Budgets {
     if (id === unlimitedId) return { remaining: maxAmount }
     const outcome = await this.#change(id, { do: 'commit', actual })
     const { state, actual: counted } = outcome.reservation
-    if (state !== 'committed') throw ended('id', state)
+    if (state !== 'committed') throw ended(state)
     if (counted !== actual) {
       throw new GrpcError(
         'FAILED_PRECONDITION',
@@ -124,7 +126,7 @@ export class Budgets {
     if (id === unlimitedId) return { remaining: maxAmount }
     const outcome = await this.#change(id, { do: 'release' })
     const { state } = outcome.reservation
-    if (state === 'committed') throw ended('id', state)
+    if (state === 'committed') throw ended(state)
     return { remaining: leastRemaining(outcome) }
   }
 
@@ -132,7 +134,7 @@ export class Budgets {
     const checked = checkTtl(ttlMs)
     if (id === unlimitedId) return { expiresAtMs: this.#options.clock.nowMs() + checked }
     const { reservation } = await this.#change(id, { do: 'extend', ttlMs: checked })
-    if (reservation.state !== 'open') throw ended('id', reservation.state)
+    if (reservation.state !== 'open') throw ended(reservation.state)
     return reservation
   }
 
@@ -155,7 +157,6 @@ export class Budgets {
   }
 
   #reservations(): Reservations {
-    this.#isUsed = true
     const { reservations } = this.#options
     if (reservations !== undefined) return reservations
     throw new GrpcError('UNIMPLEMENTED', 'memcached has no reservations; use Redis or memory as BACKEND_TYPE')
@@ -198,8 +199,9 @@ export class Budgets {
   #toLedger(counters: readonly LocatedCounter[], shadow: boolean): Ledger {
     const checks = counters.map(({ check }) => (shadow ? { ...check, shadow } : check))
     const keys = checks.map(({ key }) => key)
+    this.#hashTags ??= listHashTags()
     const tag = this.#hashTags[findHashSlot(keys[0] ?? '')]
-    return { key: this.#toKey(`${tag}`, toHash(keys.join('\n'))), checks }
+    return { key: this.#toKey(`${tag}`, hashText(keys.join('\n'))), checks }
   }
 
   #toKey(tag: string, hash: string): string {
@@ -228,6 +230,7 @@ export class Budgets {
   }
 
   async #call(run: () => ReservationOutcome | Promise<ReservationOutcome>): Promise<ReservationOutcome> {
+    this.#isUsed = true
     try {
       return await run()
     } catch (error) {
@@ -269,18 +272,9 @@ function invalid(message: string): GrpcError {
   return new GrpcError('INVALID_ARGUMENT', message)
 }
 
-function ended(field: string, state: string): GrpcError {
-  return new GrpcError('FAILED_PRECONDITION', `${field}: the reservation has ended: it is ${state}`)
+function ended(state: string): GrpcError {
+  return new GrpcError('FAILED_PRECONDITION', `id: the reservation has ended: it is ${state}`)
 }
-
-const hashLength = 22
-
-/** Returns 132 bits of a hash, in characters of a URL. */
-function toHash(text: string): string {
-  return hash('sha256', text, 'base64url').slice(0, hashLength)
-}
-
-const toEntry = toHash
 
 /** Returns the answer for a reservation that this call or an earlier one made. */
 function checkRepeated(

@@ -102,7 +102,8 @@ function prepareAdmission(
   purpose: DecisionRequest['purpose'],
 ): Admission {
   const limits = limit.members ?? [limit]
-  const tag = limit.members === undefined ? undefined : hashKey(baseKey)
+  // By its tag, a Redis Cluster keeps the keys of a rule's members on one node.
+  const tag = limit.members === undefined ? undefined : hashText(baseKey)
   const checks = limits.map((each): LimitCheck => {
     const { algorithm, capacity, ticksPerSecond, keySuffix } = each.admission ?? toAdmission(each)
     const start = algorithm === 'FixedWindow' ? `${windowStart(nowSeconds, each)}` : ''
@@ -124,14 +125,11 @@ function prepareAdmission(
   return { checks, limits, descriptorIndexes: limits.map(() => descriptorIndex) }
 }
 
-const tagLength = 22
+const hashLength = 22
 
-/**
- * Returns 132 bits of a hash of the domain and the entries. The keys of a rule's members have it as their
- * hash tag, by which a Redis Cluster keeps them on one node.
- */
-function hashKey(baseKey: string): string {
-  return hash('sha256', baseKey, 'base64url').slice(0, tagLength)
+/** Returns 132 bits of a hash, in characters of a URL. */
+export function hashText(text: string): string {
+  return hash('sha256', text, 'base64url').slice(0, hashLength)
 }
 
 /** A descriptor's decision by admission, and how it counts in the decision for the request. */

@@ -1,27 +1,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import {
-  create,
-  type DescMessage,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from '@bufbuild/protobuf'
-import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
-import {
-  CommitRequestSchema,
-  CommitResponseSchema,
-  ExtendRequestSchema,
-  ExtendResponseSchema,
-  ReleaseRequestSchema,
-  ReleaseResponseSchema,
-  ReserveRequestSchema,
-  type ReserveResponse,
-  ReserveResponseSchema,
-} from '@tollway/proto/tollway/ratelimit/v1/budgets'
+import type { ReserveRequestSchema, ReserveResponse } from '@tollway/proto/tollway/ratelimit/v1/budgets'
+import { callBudgets } from '../../../test/support/call-budgets.ts'
 import { Budgets } from '../budgets.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import type { Reservations } from '../counters/reservations.ts'
@@ -74,36 +57,20 @@ async function start(t: TestContext, options: Options = {}) {
   })
   const bound = await server.listen({ host: '127.0.0.1', port: 0 })
   assert.ok('port' in bound)
-  const client = createGrpcClient(`127.0.0.1:${bound.port}`)
+  const { reserve, commit, release, extend } = callBudgets(t, bound.port)
   t.after(async () => {
-    client.close()
     await server.drain(0)
     await counters.close()
   })
-  function ask<In extends DescMessage, Out extends DescMessage>(
-    method: string,
-    request: In,
-    response: Out,
-    init: MessageInitShape<In>,
-  ): Promise<MessageShape<Out>> {
-    const codec = {
-      encode: (message: MessageInitShape<In>) => toBinary(request, create(request, message)),
-      decode: (bytes: Uint8Array) => fromBinary(response, bytes),
-    }
-    return client.unary(`/tollway.ratelimit.v1.Budgets/${method}`, codec, init)
-  }
   return {
     decreased,
     elapse(ms: number) {
       nowMs += ms
     },
-    reserve: (init: MessageInitShape<typeof ReserveRequestSchema>) =>
-      ask('Reserve', ReserveRequestSchema, ReserveResponseSchema, init),
-    commit: (id: string, actual: bigint) =>
-      ask('Commit', CommitRequestSchema, CommitResponseSchema, { id, actual }),
-    release: (id: string) => ask('Release', ReleaseRequestSchema, ReleaseResponseSchema, { id }),
-    extend: (id: string, seconds: bigint) =>
-      ask('Extend', ExtendRequestSchema, ExtendResponseSchema, { id, ttl: { seconds } }),
+    reserve,
+    commit: (id: string, actual: bigint) => commit({ id, actual }),
+    release: (id: string) => release({ id }),
+    extend: (id: string, seconds: bigint) => extend({ id, ttl: { seconds } }),
   }
 }
 

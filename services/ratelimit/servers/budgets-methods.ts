@@ -3,8 +3,9 @@ import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Budgets, ReserveRequest, ReserveResponse } from '../budgets.ts'
 import { maxParts } from '../limiter/decision.ts'
-import type { StatCounter, Stats } from '../stats/stats.ts'
+import type { Stats } from '../stats/stats.ts'
 import { readDescriptor } from './decode-decision-request.ts'
+import { orError } from './grpc-methods.ts'
 import { ProtobufReader } from './wire-reader.ts'
 
 /** The fields of a request about a reservation. A field that a method does not have is absent. */
@@ -21,22 +22,18 @@ export function budgetsMethods(budgets: Budgets, stats: Stats): readonly AnyMeth
     decode: (bytes: Uint8Array) => In,
     encode: (answer: Out) => Uint8Array,
     handle: (request: In) => Promise<Out>,
-  ): Method<In | GrpcError, Out> => {
-    let requests: StatCounter | undefined
-    return {
-      path: `/tollway.ratelimit.v1.Budgets/${name}`,
-      kind: 'unary',
-      decode: bytes => orError(decode, bytes),
-      encode,
-      handle(request) {
-        // The statistic exists from the first call on: without one, there are only those of envoyproxy/ratelimit.
-        requests ??= stats.counter(`ratelimit_server.${name}.total_requests`)
-        requests.value += 1
-        if (request instanceof GrpcError) throw request
-        return handle(request)
-      },
-    }
-  }
+  ): Method<In | GrpcError, Out> => ({
+    path: `/tollway.ratelimit.v1.Budgets/${name}`,
+    kind: 'unary',
+    decode: orError(decode),
+    encode,
+    handle(request) {
+      // The statistic exists from the first call on: without one, there are only those of envoyproxy/ratelimit.
+      stats.counter(`ratelimit_server.${name}.total_requests`).value += 1
+      if (request instanceof GrpcError) throw request
+      return handle(request)
+    },
+  })
   return [
     method('Reserve', decodeReserve, encodeReserve, request => budgets.reserve(request)),
     method(
@@ -58,16 +55,6 @@ export function budgetsMethods(budgets: Budgets, stats: Stats): readonly AnyMeth
       ({ id, ttlMs }) => budgets.extend(id, ttlMs),
     ),
   ]
-}
-
-/** Returns a GrpcError instead of throwing it, since only a handler can set the status. */
-function orError<In>(decode: (bytes: Uint8Array) => In, bytes: Uint8Array): In | GrpcError {
-  try {
-    return decode(bytes)
-  } catch (error) {
-    if (error instanceof GrpcError) return error
-    throw error
-  }
 }
 
 function decodeReserve(bytes: Uint8Array): ReserveRequest {

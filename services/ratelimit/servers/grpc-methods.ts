@@ -81,7 +81,7 @@ function decisionMethod(
   return {
     path,
     kind: 'unary',
-    decode: decodeOrReturnError,
+    decode: orError(decodeDecisionRequest),
     encode: encodeDecision,
     handle(request, call) {
       const startedMs = clock.monotonicMs()
@@ -107,13 +107,15 @@ function withoutRejection({ body: _, ...decision }: RateLimitDecision): RateLimi
   return { ...decision, over: false, statuses }
 }
 
-/** Returns a GrpcError instead of throwing it, since only a handler can set the status. */
-function decodeOrReturnError(bytes: Uint8Array): DecisionRequest | GrpcError {
-  try {
-    return decodeDecisionRequest(bytes)
-  } catch (error) {
-    if (error instanceof GrpcError) return error
-    throw error
+/** Returns a decoder that returns a GrpcError instead of throwing it, since only a handler can set the status. */
+export function orError<In>(decode: (bytes: Uint8Array) => In): (bytes: Uint8Array) => In | GrpcError {
+  return bytes => {
+    try {
+      return decode(bytes)
+    } catch (error) {
+      if (error instanceof GrpcError) return error
+      throw error
+    }
   }
 }
 
