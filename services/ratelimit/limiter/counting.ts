@@ -225,8 +225,8 @@ const cannotAdmit = 'the backend has only counters of fixed windows'
  * number of deletions, so that no rejection from before an operator changed a counter is found.
  *
  * Undefined if there is nothing to cache: for a fixed window, for `Concurrency`, which may admit calls at any
- * time, for several limits, whose answer needs the
- * state of each, for a limit in shadow mode or with `countRejected`, and for a call that adds no hits.
+ * time, for several limits, whose answer needs the state of each, for a limit in shadow mode or with
+ * `countRejected`, and for a call that adds no hits.
  */
 function toRejectionKey([check, ...others]: readonly LimitCheck[], deletions: number): string | undefined {
   if (check === undefined || others.length > 0) return undefined

@@ -78,13 +78,13 @@ function checkTexts({ oneOf, cidr, regex }: RuleMatch): readonly LimitProblem[] 
       }
     }
   }
-  checkList('oneOf', oneOf ?? ['one'], text => text)
-  for (const [index, text] of cidr?.entries() ?? []) {
+  if (oneOf !== undefined) checkList('oneOf', oneOf, text => text)
+  for (const [index, text] of (cidr ?? []).entries()) {
     const network = parseNetwork(text)
     if ('bits' in network) continue
     problems.push({ path: `match.cidr[${index}]`, message: network.problem, allowed: network.allowed })
   }
-  checkList('cidr', cidr ?? ['one'], identifyNetwork)
+  if (cidr !== undefined) checkList('cidr', cidr, identifyNetwork)
   const invalid = regex === undefined ? undefined : findRegexProblem(regex)
   if (invalid !== undefined)
     problems.push({ path: 'match.regex', message: invalid.problem, allowed: invalid.allowed })

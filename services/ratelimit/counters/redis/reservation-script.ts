@@ -49,17 +49,19 @@ const readForRoom = 100
 /**
  * Does one call of `Reservations`. The rules are those of `MemoryReservations`; the contract tests both.
  *
- * A reservation is stored as its state (o for open, c for committed, r for released, x for expired), the amount, what was
- * used, when it expires and when it was made, in microseconds, and the hits that each limit counts for it.
+ * A reservation is stored as its state (o for open, c for committed, r for released, x for expired), the
+ * amount, what was used, when it expires and when it was made, in microseconds, and the hits that each limit
+ * counts for it.
  *
- * KEYS: the ledger, a hash of the reservations by their entries, of the limits under the empty name, and of what is reserved under `sum`; sorted sets of the
- * entries of open reservations by when they expire, and of ended ones by when they are forgotten; then the limits. ARGV: the
- * time and the limits as in the admission script, then the call, the entry, the amount or what was used, the time to live in
- * microseconds, and the limits as JSON.
+ * KEYS: the ledger, a hash of the reservations by their entries, of the limits under the empty name, and of
+ * what is reserved under `sum`; sorted sets of the entries of open reservations by when they expire, and of
+ * ended ones by when they are forgotten; then the limits. ARGV: the time and the limits as in the admission
+ * script, then the call, the entry, the amount or what was used, the time to live in microseconds, and the
+ * limits as JSON.
  *
- * The reply is the state, or an empty text, the amount, what was used, the expiry, and whether no other reservation expires
- * earlier; and for each limit whether it admits the amount, the remaining hits, the wait in ticks, when it has room, and
- * whether it counts less than before.
+ * The reply is the state, or an empty text, the amount, what was used, the expiry, and whether no other
+ * reservation expires earlier; and for each limit whether it admits the amount, the remaining hits, the wait
+ * in ticks, when it has room, and whether it counts less than before.
  */
 const text = `${stateFunctions}
 local entries, opened, ended = KEYS[1], KEYS[2], KEYS[3]
@@ -289,10 +291,12 @@ function readReply(reply: RedisReply, { call, checks }: ReservationRun): Reserva
 function toOutcome(reply: readonly RedisReply[], checks: readonly LimitCheck[]): StoredOutcome {
   const state = states[reply[0] as keyof typeof states] as Reservation['state'] | undefined
   const [amount, actual, expiresAt] = [reply[1], reply[2], reply[3]].map(Number) as [number, number, number]
-  const numbers = (index: number) =>
-    reply.slice(headValues + valuesOfLimit * index, headValues + valuesOfLimit * (index + 1)).map(Number)
-  const limits = checks.map(({ ticksPerSecond }, index) => {
-    const [admitted, remaining = 0, wait = 0, roomAt = 0] = numbers(index)
+  const decreased: string[] = []
+  const limits = checks.map(({ key, ticksPerSecond }, index) => {
+    const from = headValues + valuesOfLimit * index
+    const numbers = reply.slice(from, from + valuesOfLimit).map(Number)
+    const [admitted, remaining = 0, wait = 0, roomAt = 0, isLess] = numbers
+    if (isLess === 1) decreased.push(key)
     return {
       admitted: admitted === 1,
       remaining,
@@ -300,7 +304,6 @@ function toOutcome(reply: readonly RedisReply[], checks: readonly LimitCheck[]):
       roomAtMs: roomAt < 0 ? undefined : roomAt / 1000,
     }
   })
-  const decreased = checks.filter((_, index) => numbers(index)[valuesOfLimit - 1] === 1).map(({ key }) => key)
   const reservation = state && { state, amount, actual, expiresAtMs: expiresAt / 1000 }
   return { reservation, limits, decreased, isFirst: reply[4] === 1 }
 }
