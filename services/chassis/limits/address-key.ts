@@ -10,6 +10,7 @@ const ipv6Groups = 4
 /**
  * Returns the key of a caller: an IPv4 address (also if mapped into IPv6), or the first 64 bits of an IPv6
  * address. Any other text, which a proxy may send, is cut to 64 characters.
+ * A rate limit service can count calls by this key, so its spelling must not change between versions.
  */
 export function addressKey(address: string): string {
   const mapped = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address)?.[1]

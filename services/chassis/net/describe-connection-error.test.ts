@@ -34,12 +34,12 @@ describe('describeConnectionError', () => {
     for (const server of servers) server.close()
   })
 
-  const fetched = (url: string) => fetch(url, { signal: AbortSignal.timeout(300) })
+  const fetched = (url: string, timeoutMs = 60_000) => fetch(url, { signal: AbortSignal.timeout(timeoutMs) })
 
   for (const [name, call, expected] of [
     ['a closed port', () => fetched(`http://127.0.0.1:${ports.refused}`), 'connection refused'],
     ['a closed port of a name', () => fetched(`http://localhost:${ports.refused}`), 'connection refused'],
-    ['a silent port', () => fetched(`http://127.0.0.1:${ports.silent}`), 'timed out'],
+    ['a silent port', () => fetched(`http://127.0.0.1:${ports.silent}`, 300), 'timed out'],
     ['a name that no host has', () => fetched('http://nothing.invalid'), 'host not found'],
     [
       'a port that closes',

@@ -230,7 +230,7 @@ test('bidi: fails when the server disconnects, and later writes resolve', async 
 test('a silent connection is detected while a call runs, and replaced', async t => {
   const { port } = await start(t, [echoEach])
   const proxy = await openProxy(t, port)
-  const client = openClient(t, proxy.port, { keepaliveMs: 50, keepaliveTimeoutMs: 200 })
+  const client = openClient(t, proxy.port, { keepaliveMs: 50, keepaliveTimeoutMs: 2_000 })
   const call = client.bidi(path, textCodec)
   call.write('hello')
   const answers = call.messages[Symbol.asyncIterator]()
@@ -292,14 +292,14 @@ test('an address that does not respond times out, and another one is tried', asy
   await once(way, 'listening')
   const client = openClient(t, (way.address() as AddressInfo).port, { connectTimeoutMs: 200 })
   assert.equal((await failure(client.unary(path, textCodec, 'lost'))).code, statusCodes.UNAVAILABLE)
-  await waitFor('the address that is silent', () => sockets.length === 2)
+  await waitFor('the address that is silent', () => sockets.length >= 2)
   await waitFor('the server to be reached', () =>
     client.unary(path, textCodec, 'hello').then(
       () => true,
       () => false,
     ),
   )
-  assert.equal(sockets.length, 3)
+  assert.ok(sockets.length >= 3)
 })
 
 test('bidi: leaving the loop, or the signal, cancels the call', async t => {

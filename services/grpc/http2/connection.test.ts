@@ -265,7 +265,7 @@ describe('the end of a connection', () => {
   })
 
   test('a silent peer is pinged, and disconnected when it does not answer', async t => {
-    const { port } = await start(t, { keepaliveMs: 100 })
+    const { port } = await start(t, { keepaliveMs: 500 })
     const caller = await openRawClient(t, port)
     for (let round = 0; round < 3; round += 1) {
       const { payload } = await caller.next('PING')

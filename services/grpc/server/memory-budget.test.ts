@@ -171,7 +171,7 @@ test('connections that end release their memory', async t => {
 
 for (const { path } of [echo, read, list]) {
   test(`${path}: a message that is not complete in time ends its call and gives its memory back`, async t => {
-    const { memory, caller } = await start(t, { requestTimeoutMs: 50 })
+    const { memory, caller } = await start(t, { requestTimeoutMs: 1_000 })
     const message = frame('x'.repeat(10_000))
     caller.begin(1, requestFields(path))
     caller.data(1, message.subarray(0, -1), false)
@@ -182,7 +182,7 @@ for (const { path } of [echo, read, list]) {
 }
 
 test('messages that a handler does not read are not late', async t => {
-  const { memory, caller } = await start(t, { requestTimeoutMs: 20 })
+  const { memory, caller } = await start(t, { requestTimeoutMs: 500 })
   const message = frame('x'.repeat(10_000))
   caller.begin(1, requestFields(slow.path))
   for (let sent = 0; sent < 3; sent += 1) caller.data(1, message, false)

@@ -79,7 +79,10 @@ function soundFrame(paths: readonly string[]) {
   )
 }
 
-/** Generates steps with calls of these paths. Half of the frames are mutated, and a fifth is random. */
+/**
+ * Generates steps with calls of these paths. Half of the frames are mutated, a fifth is random, and a third
+ * arrives in two chunks.
+ */
 export function frameStep(paths: readonly string[]): fc.Arbitrary<Step> {
   const anyFrame = fc.record({
     type: fc.oneof(fc.constantFrom(...Object.values(frameTypes)), fc.nat(255)),
@@ -92,7 +95,7 @@ export function frameStep(paths: readonly string[]): fc.Arbitrary<Step> {
     .tuple(
       fc.oneof({ weight: 4, arbitrary: soundFrame(paths) }, { weight: 1, arbitrary: anyFrame }),
       fc.oneof(fc.constant([]), fc.array(mutation, { minLength: 1, maxLength: 3 })),
-      fc.option(fc.nat(40), { freq: 3, nil: undefined }),
+      fc.oneof({ weight: 2, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: fc.nat(40) }),
       fc.nat(50),
     )
     .map(([sent, mutations, cut, drawn]) => ({ ...sent, mutations, cut, drains: drawn === 0 }))

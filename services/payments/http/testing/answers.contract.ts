@@ -9,6 +9,7 @@ import {
   merchantInput,
   openShop,
   payAt,
+  serveApi,
   sharedApi,
   type TestRequest,
   type TestResponse,
@@ -288,17 +289,21 @@ test('the document and the health pages need no key', async () => {
   assert.equal((await api.call('GET', '/readyz')).status, 200)
 })
 
-test('bytes that are not HTTP get 400, and slow requests are closed with 408', async () => {
+test('bytes that are not HTTP get 400, and slow requests are closed with 408', async t => {
   assert.match(await rawBytes('NONSENSE\r\n\r\n'), /^HTTP\/1.1 400 .*"code":"malformed_body"/s)
   const headers = `x: ${'y'.repeat(20_000)}\r\n`
   assert.match(
     await rawBytes(`GET /me HTTP/1.1\r\nhost: x\r\n${headers}\r\n`),
     /^HTTP\/1.1 431 .*x-request-id/s,
   )
-  assert.match(await rawBytes('GET /me HTTP/1.1\r\nhost: x\r\nx-slow: '), /^HTTP\/1.1 408 /)
+  const hasty = await serveApi(api, {
+    timeouts: { requestMs: 1_500, headersMs: 1_000, checkIntervalMs: 100 },
+  })
+  t.after(hasty.close)
+  assert.match(await rawBytes('GET /me HTTP/1.1\r\nhost: x\r\nx-slow: ', hasty), /^HTTP\/1.1 408 /)
   const head =
     'POST /apps HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{'
-  assert.match(await rawBytes(head), /^HTTP\/1.1 408 /)
+  assert.match(await rawBytes(head, hasty), /^HTTP\/1.1 408 /)
 })
 
 async function rawCall(
@@ -312,8 +317,8 @@ async function rawCall(
 }
 
 /** Sends bytes to the API, and resolves with all bytes that it answers until the connection is closed. */
-async function rawBytes(bytes: string): Promise<string> {
-  const socket = connect(api.port, '127.0.0.1')
+async function rawBytes(bytes: string, { port } = api): Promise<string> {
+  const socket = connect(port, '127.0.0.1')
   let answer = ''
   socket.setEncoding('utf8').on('data', chunk => {
     answer += chunk

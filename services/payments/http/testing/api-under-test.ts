@@ -153,6 +153,21 @@ export interface ApiUnderTestOptions extends Pick<JsonServerOptions, 'timeouts'>
 /** Starts the API on a free port. It compares every answer with the OpenAPI document. */
 export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUnderTest> {
   const under = await startPayments()
+  const api = await serveApi(under, options)
+  return {
+    ...api,
+    async close() {
+      await api.close()
+      await under.close()
+    },
+  }
+}
+
+/** Starts another server of the API. Its `close` leaves the payments open. */
+export async function serveApi(
+  under: PaymentsUnderTest,
+  options: ApiUnderTestOptions,
+): Promise<ApiUnderTest> {
   const lines: string[] = []
   const server = createApiServer({
     payments: under.payments,
@@ -174,10 +189,7 @@ export async function startApi(options: ApiUnderTestOptions = {}): Promise<ApiUn
     port,
     logged: () => lines.join(''),
     call: (method, path, request = {}) => call(url, method, path, request),
-    async close() {
-      await server.close(1_000)
-      await under.close()
-    },
+    close: () => server.close(1_000),
   }
 }
 
@@ -185,7 +197,7 @@ let shared: Promise<ApiUnderTest> | undefined
 
 /** Creating a database takes long, so all suites share one API. Each suite creates its own shops. */
 export function sharedApi(): Promise<ApiUnderTest> {
-  shared ??= startApi({ timeouts: { requestMs: 1_500, headersMs: 1_000, checkIntervalMs: 100 } })
+  shared ??= startApi()
   return shared
 }
 

@@ -14,6 +14,8 @@ before(async () => {
   shop = await openShop(api)
 })
 
+/** The limits refill by this clock: the calls of a test count as simultaneous, however long they take. */
+const stopped = { nowMs: () => 0, monotonicMs: () => 0 }
 const plenty = { address: 1_000, key: 1_000, failed_key: 1_000 }
 
 /** Calls GET /me from each address with the key, or without one for ''. Resolves with the outcomes. */
@@ -21,7 +23,6 @@ async function callAll(
   limits: Partial<typeof plenty>,
   calls: readonly (readonly [address: string, key: string])[],
 ): Promise<readonly string[]> {
-  const stopped = { nowMs: () => 0, monotonicMs: () => 0 }
   const server = createApiServer({
     payments: api.payments,
     clock: api.clock,
@@ -90,7 +91,7 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
       return storage.read(work)
     },
   }
-  const limits = createLocalCallLimits({ ...plenty, failed_key: 20 }, api.clock)
+  const limits = createLocalCallLimits({ ...plenty, failed_key: 20 }, stopped)
   const server = createApiServer({
     payments: { ...api.payments, storage: counting },
     clock: api.clock,
@@ -100,7 +101,7 @@ test('of many simultaneous invalid keys few are looked up, and valid ones are st
     onAnswer: () => {},
     onReplay: () => {},
     ready: async () => true,
-    guard: new CallGuard(limits, api.clock),
+    guard: new CallGuard(limits, stopped),
   })
   t.after(() => server.close(100))
   const port = await server.listen({ host: '127.0.0.1', port: 0 })

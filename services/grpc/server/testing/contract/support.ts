@@ -13,7 +13,16 @@ import type {
 } from '../../../server.ts'
 import { HealthTable } from '../../health.ts'
 
-export type CreateServer = (options: GrpcServerOptions) => GrpcServer
+export type CreateServer = (
+  options: GrpcServerOptions,
+  settings?: { readonly keepaliveMs: number },
+) => GrpcServer
+
+/** Servers that send no pings, since a ping would make a stalled call continue. */
+export const withoutPings =
+  (createServer: CreateServer): CreateServer =>
+  options =>
+    createServer(options, { keepaliveMs: 3_600_000 })
 
 /** A server under test on a free port, and a client of grpc-js, an independent implementation. */
 export interface Rig {
