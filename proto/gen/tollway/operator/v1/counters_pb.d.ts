@@ -85,6 +85,12 @@ export declare type SessionReport = Message<"tollway.operator.v1.SessionReport">
      */
     value: PartAdded;
     case: "added";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.BucketAnswer bucket = 12;
+     */
+    value: BucketAnswer;
+    case: "bucket";
   } | { case: undefined; value?: undefined };
 };
 
@@ -157,6 +163,12 @@ export declare type SessionRequest = Message<"tollway.operator.v1.SessionRequest
      */
     value: AddPart;
     case: "addPart";
+  } | {
+    /**
+     * @generated from field: tollway.operator.v1.BucketCall bucket = 10;
+     */
+    value: BucketCall;
+    case: "bucket";
   } | { case: undefined; value?: undefined };
 };
 
@@ -282,6 +294,13 @@ export declare type Totals = Message<"tollway.operator.v1.Totals"> & {
    * @generated from field: uint64 interval_ms = 8;
    */
   intervalMs: bigint;
+
+  /**
+   * What proxies share of the limits with `delivery: Quota`. Always whole; a domain without proxies is missing.
+   *
+   * @generated from field: repeated tollway.operator.v1.DomainShares shares = 9;
+   */
+  shares: DomainShares[];
 };
 
 /**
@@ -289,6 +308,97 @@ export declare type Totals = Message<"tollway.operator.v1.Totals"> & {
  * Use `create(TotalsSchema)` to create a new message.
  */
 export declare const TotalsSchema: GenMessage<Totals>;
+
+/**
+ * @generated from message tollway.operator.v1.DomainShares
+ */
+export declare type DomainShares = Message<"tollway.operator.v1.DomainShares"> & {
+  /**
+   * @generated from field: string domain = 1;
+   */
+  domain: string;
+
+  /**
+   * The proxies with a stream to this process.
+   *
+   * @generated from field: uint32 members = 2;
+   */
+  members: number;
+
+  /**
+   * Those with the most buckets, at most 20.
+   *
+   * @generated from field: repeated tollway.operator.v1.RuleShares rules = 3;
+   */
+  rules: RuleShares[];
+};
+
+/**
+ * Describes the message tollway.operator.v1.DomainShares.
+ * Use `create(DomainSharesSchema)` to create a new message.
+ */
+export declare const DomainSharesSchema: GenMessage<DomainShares>;
+
+/**
+ * @generated from message tollway.operator.v1.RuleShares
+ */
+export declare type RuleShares = Message<"tollway.operator.v1.RuleShares"> & {
+  /**
+   * @generated from field: string rule = 1;
+   */
+  rule: string;
+
+  /**
+   * The limit of a bucket as tokens of an interval, and the tokens that full buckets of all proxies have together.
+   *
+   * @generated from field: uint64 tokens = 2;
+   */
+  tokens: bigint;
+
+  /**
+   * @generated from field: uint64 max_tokens = 3;
+   */
+  maxTokens: bigint;
+
+  /**
+   * The buckets, and those of them of which each proxy has its share.
+   *
+   * @generated from field: uint32 buckets = 4;
+   */
+  buckets: number;
+
+  /**
+   * @generated from field: uint32 settled = 5;
+   */
+  settled: number;
+
+  /**
+   * The tokens of all buckets that proxies may use.
+   *
+   * @generated from field: double assigned = 6;
+   */
+  assigned: number;
+
+  /**
+   * The most proxies of one bucket.
+   *
+   * @generated from field: uint32 most_members = 7;
+   */
+  mostMembers: number;
+
+  /**
+   * The smallest hashes of the names of the buckets, in ascending order, at most 64. All processes have the same hash.
+   *
+   * @generated from field: repeated fixed32 sketch = 8;
+   */
+  sketch: number[];
+};
+
+/**
+ * Describes the message tollway.operator.v1.RuleShares.
+ * Use `create(RuleSharesSchema)` to create a new message.
+ */
+export declare const RuleSharesSchema: GenMessage<RuleShares>;
 
 /**
  * @generated from message tollway.operator.v1.DomainTotals
@@ -772,6 +882,28 @@ export declare type CounterAnswer = Message<"tollway.operator.v1.CounterAnswer">
    * @generated from field: repeated tollway.operator.v1.CounterState counters = 4;
    */
   counters: CounterState[];
+
+  /**
+   * What tollway.ratelimit.v1.Budgets has reserved in the limits together. Missing from earlier versions, and if the
+   * backend has no reservations.
+   *
+   * @generated from field: tollway.operator.v1.OpenReservations reservations = 5;
+   */
+  reservations?: OpenReservations | undefined;
+
+  /**
+   * Why the reservations could not be read.
+   *
+   * @generated from field: string reservations_problem = 6;
+   */
+  reservationsProblem: string;
+
+  /**
+   * Proxies share the limit, as BucketCall tells.
+   *
+   * @generated from field: bool shared = 7;
+   */
+  shared: boolean;
 };
 
 /**
@@ -826,6 +958,80 @@ export enum CounterAnswer_Outcome {
 export declare const CounterAnswer_OutcomeSchema: GenEnum<CounterAnswer_Outcome>;
 
 /**
+ * @generated from message tollway.operator.v1.OpenReservations
+ */
+export declare type OpenReservations = Message<"tollway.operator.v1.OpenReservations"> & {
+  /**
+   * @generated from field: uint64 count = 1;
+   */
+  count: bigint;
+
+  /**
+   * The sum of the amounts of the first `summed`.
+   *
+   * @generated from field: uint64 amount = 2;
+   */
+  amount: bigint;
+
+  /**
+   * When the first one expires, as Unix time in milliseconds; 0 if there is none.
+   *
+   * @generated from field: uint64 next_expiry_ms = 3;
+   */
+  nextExpiryMs: bigint;
+
+  /**
+   * Those that expire first, at most 100.
+   *
+   * @generated from field: repeated tollway.operator.v1.OpenReservation first = 4;
+   */
+  first: OpenReservation[];
+
+  /**
+   * Less than the count if there are more than 1,000.
+   *
+   * @generated from field: uint64 summed = 5;
+   */
+  summed: bigint;
+};
+
+/**
+ * Describes the message tollway.operator.v1.OpenReservations.
+ * Use `create(OpenReservationsSchema)` to create a new message.
+ */
+export declare const OpenReservationsSchema: GenMessage<OpenReservations>;
+
+/**
+ * @generated from message tollway.operator.v1.OpenReservation
+ */
+export declare type OpenReservation = Message<"tollway.operator.v1.OpenReservation"> & {
+  /**
+   * As Reserve has returned it.
+   *
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: uint64 amount = 2;
+   */
+  amount: bigint;
+
+  /**
+   * Unix time in milliseconds.
+   *
+   * @generated from field: uint64 expires_at_ms = 3;
+   */
+  expiresAtMs: bigint;
+};
+
+/**
+ * Describes the message tollway.operator.v1.OpenReservation.
+ * Use `create(OpenReservationSchema)` to create a new message.
+ */
+export declare const OpenReservationSchema: GenMessage<OpenReservation>;
+
+/**
  * @generated from message tollway.operator.v1.CounterState
  */
 export declare type CounterState = Message<"tollway.operator.v1.CounterState"> & {
@@ -857,6 +1063,13 @@ export declare type CounterState = Message<"tollway.operator.v1.CounterState"> &
    * @generated from field: uint64 reset_seconds = 5;
    */
   resetSeconds: bigint;
+
+  /**
+   * Such as `FixedWindow`; empty from earlier versions.
+   *
+   * @generated from field: string algorithm = 6;
+   */
+  algorithm: string;
 };
 
 /**
@@ -864,6 +1077,145 @@ export declare type CounterState = Message<"tollway.operator.v1.CounterState"> &
  * Use `create(CounterStateSchema)` to create a new message.
  */
 export declare const CounterStateSchema: GenMessage<CounterState>;
+
+/**
+ * Asks who has what of a bucket of a rule with `delivery: Quota`.
+ *
+ * @generated from message tollway.operator.v1.BucketCall
+ */
+export declare type BucketCall = Message<"tollway.operator.v1.BucketCall"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * @generated from field: string domain = 2;
+   */
+  domain: string;
+
+  /**
+   * @generated from field: repeated tollway.operator.v1.Entry entries = 3;
+   */
+  entries: Entry[];
+};
+
+/**
+ * Describes the message tollway.operator.v1.BucketCall.
+ * Use `create(BucketCallSchema)` to create a new message.
+ */
+export declare const BucketCallSchema: GenMessage<BucketCall>;
+
+/**
+ * @generated from message tollway.operator.v1.BucketAnswer
+ */
+export declare type BucketAnswer = Message<"tollway.operator.v1.BucketAnswer"> & {
+  /**
+   * @generated from field: uint64 id = 1;
+   */
+  id: bigint;
+
+  /**
+   * Empty if no rule with `delivery: Quota` matches.
+   *
+   * @generated from field: string rule = 2;
+   */
+  rule: string;
+
+  /**
+   * The limit as tokens of an interval. All amounts are tokens.
+   *
+   * @generated from field: uint64 tokens = 3;
+   */
+  tokens: bigint;
+
+  /**
+   * @generated from field: uint32 interval_seconds = 4;
+   */
+  intervalSeconds: number;
+
+  /**
+   * Names this process among `holders`.
+   *
+   * @generated from field: string process = 5;
+   */
+  process: string;
+
+  /**
+   * The proxies that report to this process: those with the most, at most 1,000.
+   *
+   * @generated from field: repeated tollway.operator.v1.BucketHolder members = 6;
+   */
+  members: BucketHolder[];
+
+  /**
+   * The sums of all of them.
+   *
+   * @generated from field: uint32 member_count = 7;
+   */
+  memberCount: number;
+
+  /**
+   * @generated from field: uint64 wanted = 8;
+   */
+  wanted: bigint;
+
+  /**
+   * @generated from field: uint64 granted = 9;
+   */
+  granted: bigint;
+
+  /**
+   * The processes that have a part of the bucket, and proxies whose process has stopped; at most 1,000.
+   *
+   * @generated from field: repeated tollway.operator.v1.BucketHolder holders = 10;
+   */
+  holders: BucketHolder[];
+
+  /**
+   * Why the holders could not be read.
+   *
+   * @generated from field: string problem = 11;
+   */
+  problem: string;
+};
+
+/**
+ * Describes the message tollway.operator.v1.BucketAnswer.
+ * Use `create(BucketAnswerSchema)` to create a new message.
+ */
+export declare const BucketAnswerSchema: GenMessage<BucketAnswer>;
+
+/**
+ * @generated from message tollway.operator.v1.BucketHolder
+ */
+export declare type BucketHolder = Message<"tollway.operator.v1.BucketHolder"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: uint64 wanted = 2;
+   */
+  wanted: bigint;
+
+  /**
+   * @generated from field: uint64 granted = 3;
+   */
+  granted: bigint;
+
+  /**
+   * @generated from field: uint64 expires_in_ms = 4;
+   */
+  expiresInMs: bigint;
+};
+
+/**
+ * Describes the message tollway.operator.v1.BucketHolder.
+ * Use `create(BucketHolderSchema)` to create a new message.
+ */
+export declare const BucketHolderSchema: GenMessage<BucketHolder>;
 
 /**
  * Drops keys from the local cache of the process: these, and those of the counters of one descriptor.
@@ -1144,6 +1496,14 @@ export declare type RecordedCall = Message<"tollway.operator.v1.RecordedCall"> &
    * @generated from field: repeated tollway.operator.v1.RecordedDescriptor descriptors = 4;
    */
   descriptors: RecordedDescriptor[];
+
+  /**
+   * What the caller wanted instead of a decision about its hits: `check` or `report`; empty for a decision, and
+   * from an earlier version.
+   *
+   * @generated from field: string purpose = 6;
+   */
+  purpose: string;
 };
 
 /**

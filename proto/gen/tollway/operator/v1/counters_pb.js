@@ -10,7 +10,7 @@ import { enumDesc, fileDesc, messageDesc, serviceDesc, tsEnum } from "@bufbuild/
  * Describes the file tollway/operator/v1/counters.proto.
  */
 export const file_tollway_operator_v1_counters = /*@__PURE__*/
-  fileDesc("CiJ0b2xsd2F5L29wZXJhdG9yL3YxL2NvdW50ZXJzLnByb3RvEhN0b2xsd2F5Lm9wZXJhdG9yLnYxIqoECg1TZXNzaW9uUmVwb3J0EisKBWhlbGxvGAEgASgLMhoudG9sbHdheS5vcGVyYXRvci52MS5IZWxsb0gAEi0KBnRvdGFscxgCIAEoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuVG90YWxzSAASLQoGc2VyaWVzGAMgASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5TZXJpZXNIABInCgN0b3AYBCABKAsyGC50b2xsd2F5Lm9wZXJhdG9yLnYxLlRvcEgAEicKA3RhcBgFIAEoCzIYLnRvbGx3YXkub3BlcmF0b3IudjEuVGFwSAASNQoHY291bnRlchgGIAEoCzIiLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckFuc3dlckgAEjMKCWZvcmdvdHRlbhgHIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuRm9yZ290dGVuSAASLQoGcmVwbGF5GAggASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXlIABIzCglyZWNvcmRpbmcYCSABKAsyHi50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlY29yZGluZ0gAEjEKBHBhcnQYCiABKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlY29yZGVkUGFydEgAEi8KBWFkZGVkGAsgASgLMh4udG9sbHdheS5vcGVyYXRvci52MS5QYXJ0QWRkZWRIAEIICgZyZXBvcnQi2wMKDlNlc3Npb25SZXF1ZXN0EjMKCXN1YnNjcmliZRgBIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuU3Vic2NyaWJlSAASNwoLdW5zdWJzY3JpYmUYAiABKAsyIC50b2xsd2F5Lm9wZXJhdG9yLnYxLlVuc3Vic2NyaWJlSAASMwoHY291bnRlchgDIAEoCzIgLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckNhbGxIABItCgZmb3JnZXQYBCABKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLkZvcmdldEgAEi4KB3doYXRfaWYYBSABKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLldoYXRJZkgAEhgKDmNhbmNlbF93aGF0X2lmGAYgASgESAASPAoOb3Blbl9yZWNvcmRpbmcYByABKAsyIi50b2xsd2F5Lm9wZXJhdG9yLnYxLk9wZW5SZWNvcmRpbmdIABIyCglyZWFkX3BhcnQYCCABKAsyHS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlYWRQYXJ0SAASMAoIYWRkX3BhcnQYCSABKAsyHC50b2xsd2F5Lm9wZXJhdG9yLnYxLkFkZFBhcnRIAEIJCgdyZXF1ZXN0IokBCgVIZWxsbxILCgN1aWQYASABKAkSCwoDcG9kGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRIPCgdub2RlX2lkGAQgASgJEg4KBndvcmtlchgFIAEoDRIPCgd3b3JrZXJzGAYgASgNEhAKCGZlYXR1cmVzGAcgAygJEg8KB2JhY2tlbmQYCCABKAkizwEKBlRvdGFscxIyCgdkb21haW5zGAEgAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5Eb21haW5Ub3RhbHMSFwoPcmVtb3ZlZF9kb21haW5zGAIgAygJEhEKCWRlY2lzaW9ucxgDIAEoBBIOCgZwNTBfbXMYBCABKAESDgoGcDk5X21zGAUgASgBEhcKD2JhY2tlbmRfcHJvYmxlbRgGIAEoCRIXCg9kcm9wcGVkX3JlcG9ydHMYByABKAQSEwoLaW50ZXJ2YWxfbXMYCCABKAQinAEKDERvbWFpblRvdGFscxIOCgZkb21haW4YASABKAkSDQoFcnVsZXMYAiABKA0SDwoHY2hhbmdlZBgDIAMoCRINCgV3aG9sZRgEIAEoCBIPCgdhbGxvd2VkGAUgAygBEg8KB3JlZnVzZWQYBiADKAESDAoEbmVhchgHIAMoARIOCgZzaGFkb3cYCCADKAESDQoFY2FsbHMYCSADKAEi3AEKCVN1YnNjcmliZRIKCgJpZBgBIAEoBBIxCgR3aGF0GAIgASgOMiMudG9sbHdheS5vcGVyYXRvci52MS5TdWJzY3JpYmUuV2hhdBIOCgZkb21haW4YAyABKAkSDAoEcnVsZRgEIAEoCRISCgpieV9yZWZ1c2VkGAUgASgIEg4KBnR0bF9tcxgGIAEoDRISCgptYXhfdGFwcGVkGAcgASgNIjoKBFdoYXQSFAoQV0hBVF9VTlNQRUNJRklFRBAAEgoKBlNFUklFUxABEgcKA1RPUBACEgcKA1RBUBADIhkKC1Vuc3Vic2NyaWJlEgoKAmlkGAEgASgEImMKBlNlcmllcxIKCgJpZBgBIAEoBBIPCgdhbGxvd2VkGAIgASgEEg8KB3JlZnVzZWQYAyABKAQSDAoEbmVhchgEIAEoBBIOCgZzaGFkb3cYBSABKAQSDQoFY2FsbHMYBiABKAQiZwoDVG9wEgoKAmlkGAEgASgEEikKBGtleXMYAiADKAsyGy50b2xsd2F5Lm9wZXJhdG9yLnYxLlRvcEtleRIQCghzaW5jZV9tcxgDIAEoBBIXCg9taXNzaW5nX2F0X21vc3QYBCABKAQiUwoGVG9wS2V5EisKB2VudHJpZXMYASADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5Eg0KBWNvdW50GAIgASgEEg0KBWVycm9yGAMgASgEIiMKBUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJUCgNUYXASCgoCaWQYASABKAQSMAoJZGVjaXNpb25zGAIgAygLMh0udG9sbHdheS5vcGVyYXRvci52MS5EZWNpc2lvbhIPCgdza2lwcGVkGAMgASgEIqIBCghEZWNpc2lvbhINCgVhdF9tcxgBIAEoBBIrCgdlbnRyaWVzGAIgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRIMCgRydWxlGAMgASgJEgwKBG92ZXIYBCABKAgSDgoGcmVhc29uGAUgASgJEgwKBGhpdHMYBiABKAQSDQoFbGltaXQYByABKAQSEQoJcmVtYWluaW5nGAggASgEIt0BCgtDb3VudGVyQ2FsbBIKCgJpZBgBIAEoBBI3CgZhY3Rpb24YAiABKA4yJy50b2xsd2F5Lm9wZXJhdG9yLnYxLkNvdW50ZXJDYWxsLkFjdGlvbhIOCgZkb21haW4YAyABKAkSKwoHZW50cmllcxgEIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkSCgoCYnkYBSABKAQiQAoGQWN0aW9uEhYKEkFDVElPTl9VTlNQRUNJRklFRBAAEggKBFJFQUQQARIJCgVSRVNFVBACEgkKBVJBSVNFEAMiogIKDUNvdW50ZXJBbnN3ZXISCgoCaWQYASABKAQSOwoHb3V0Y29tZRgCIAEoDjIqLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckFuc3dlci5PdXRjb21lEg8KB3Byb2JsZW0YAyABKAkSMwoIY291bnRlcnMYBCADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLkNvdW50ZXJTdGF0ZSKBAQoHT3V0Y29tZRIXChNPVVRDT01FX1VOU1BFQ0lGSUVEEAASBgoCT0sQARISCg5VTktOT1dOX0RPTUFJThACEgsKB05PX1JVTEUQAxINCglVTkxJTUlURUQQBBISCg5CQUNLRU5EX0ZBSUxFRBAFEhEKDU5PVF9TVVBQT1JURUQQBiJeCgxDb3VudGVyU3RhdGUSDAoEcnVsZRgBIAEoCRILCgNrZXkYAiABKAkSDQoFdmFsdWUYAyABKBISDQoFbGltaXQYBCABKAQSFQoNcmVzZXRfc2Vjb25kcxgFIAEoBCJfCgZGb3JnZXQSCgoCaWQYASABKAQSDAoEa2V5cxgCIAMoCRIOCgZkb21haW4YAyABKAkSKwoHZW50cmllcxgEIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkiFwoJRm9yZ290dGVuEgoKAmlkGAEgASgEIj4KDU9wZW5SZWNvcmRpbmcSCgoCaWQYASABKAQSDgoGZG9tYWluGAIgASgJEhEKCXJlY29yZGluZxgDIAEoBCLEAQoJUmVjb3JkaW5nEgoKAmlkGAEgASgEEg8KB3Byb2JsZW0YAiABKAkSDAoEYnVzeRgDIAEoCBIPCgdmcm9tX21zGAQgASgEEg0KBXdob2xlGAUgASgIEhUKDXJlc29sdXRpb25fbXMYBiABKA0SDQoFY2FsbHMYByABKAQSEAoIaGFsdmluZ3MYCCABKA0SDwoHcmVjb3JkcxgJIAEoBBITCgttYXhfcmVjb3JkcxgKIAEoBBIOCgZub3dfbXMYCyABKAQiTAoIUmVhZFBhcnQSCgoCaWQYASABKAQSEQoJcmVjb3JkaW5nGAIgASgEEg8KB3Jlc3RhcnQYAyABKAgSEAoIaGFsdmluZ3MYBCABKA0iSAoMUmVjb3JkZWRQYXJ0EgoKAmlkGAEgASgEEg8KB3Byb2JsZW0YAiABKAkSDQoFY2FsbHMYAyABKAwSDAoEbGFzdBgEIAEoCCJBCg1SZWNvcmRlZENhbGxzEjAKBWNhbGxzGAEgAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5SZWNvcmRlZENhbGwikgEKDFJlY29yZGVkQ2FsbBIKCgJtcxgBIAEoBBIUCgxhaGVhZF9taWNyb3MYBSABKBESDQoFY291bnQYAiABKA0SEwoLaGl0c19hZGRlbmQYAyABKAQSPAoLZGVzY3JpcHRvcnMYBCADKAsyJy50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlY29yZGVkRGVzY3JpcHRvciKFAQoSUmVjb3JkZWREZXNjcmlwdG9yEisKB2VudHJpZXMYASADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5EhgKC2hpdHNfYWRkZW5kGAIgASgESACIAQESGAoQaXNfbmVnYXRpdmVfaGl0cxgDIAEoCEIOCgxfaGl0c19hZGRlbmQiYAoHQWRkUGFydBIKCgJpZBgBIAEoBBIRCglyZWNvcmRpbmcYAiABKAQSDQoFY2FsbHMYAyABKAwSEAoIaGFsdmluZ3MYBCABKA0SFQoNZXBvY2hfc2Vjb25kcxgFIAEoBCIoCglQYXJ0QWRkZWQSCgoCaWQYASABKAQSDwoHcHJvYmxlbRgCIAEoCSKUAQoGV2hhdElmEgoKAmlkGAEgASgEEg4KBmRvbWFpbhgCIAEoCRIQCghyZXNvdXJjZRgDIAEoDBIRCglyZWNvcmRpbmcYBSABKAQSEAoIaGFsdmluZ3MYBiABKA0SDwoHZnJvbV9tcxgHIAEoBBIVCg1lcG9jaF9zZWNvbmRzGAggASgESgQIBBAFUglwcm9jZXNzZXMi4wIKBlJlcGxheRIKCgJpZBgBIAEoBBIQCghwcm9ncmVzcxgCIAEoARIMCgRkb25lGAMgASgIEg8KB3Byb2JsZW0YBCABKAkSLgoDbm93GAUgAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXllZFJ1bGUSMwoIcHJvcG9zZWQYBiADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlcGxheWVkUnVsZRIuCgRrZXlzGAcgAygLMiAudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXllZEtleRIWCg5yZWNvcmRlZF9jYWxscxgJIAEoBBIVCg1lYXJsaWVyX2NhbGxzGA4gASgEEhAKCGZpcnN0X21zGA8gASgEEg8KB2ludmFsaWQYCyABKAgSDQoFc2hhcmUYDCABKAFKBAgIEAlKBAgKEAtKBAgNEA5SB2Zyb21fbXNSBWNhbGxzUgRidXN5InEKDFJlcGxheWVkUnVsZRIMCgRydWxlGAEgASgJEg8KB2FsbG93ZWQYAiABKAQSDwoHcmVmdXNlZBgDIAEoBBIYChByZWZ1c2VkX2F0X2xlYXN0GAQgASgEEhcKD3JlZnVzZWRfYXRfbW9zdBgFIAEoBCJ3CgtSZXBsYXllZEtleRIrCgdlbnRyaWVzGAEgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRITCgtyZWZ1c2VkX25vdxgCIAEoBBIYChByZWZ1c2VkX3Byb3Bvc2VkGAMgASgEEgwKBGhpdHMYBCABKAQyaAoOQ291bnRlclNlcnZpY2USVgoHU2Vzc2lvbhIiLnRvbGx3YXkub3BlcmF0b3IudjEuU2Vzc2lvblJlcG9ydBojLnRvbGx3YXkub3BlcmF0b3IudjEuU2Vzc2lvblJlcXVlc3QoATABYgZwcm90bzM");
+  fileDesc("CiJ0b2xsd2F5L29wZXJhdG9yL3YxL2NvdW50ZXJzLnByb3RvEhN0b2xsd2F5Lm9wZXJhdG9yLnYxIt8ECg1TZXNzaW9uUmVwb3J0EisKBWhlbGxvGAEgASgLMhoudG9sbHdheS5vcGVyYXRvci52MS5IZWxsb0gAEi0KBnRvdGFscxgCIAEoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuVG90YWxzSAASLQoGc2VyaWVzGAMgASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5TZXJpZXNIABInCgN0b3AYBCABKAsyGC50b2xsd2F5Lm9wZXJhdG9yLnYxLlRvcEgAEicKA3RhcBgFIAEoCzIYLnRvbGx3YXkub3BlcmF0b3IudjEuVGFwSAASNQoHY291bnRlchgGIAEoCzIiLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckFuc3dlckgAEjMKCWZvcmdvdHRlbhgHIAEoCzIeLnRvbGx3YXkub3BlcmF0b3IudjEuRm9yZ290dGVuSAASLQoGcmVwbGF5GAggASgLMhsudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXlIABIzCglyZWNvcmRpbmcYCSABKAsyHi50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlY29yZGluZ0gAEjEKBHBhcnQYCiABKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlY29yZGVkUGFydEgAEi8KBWFkZGVkGAsgASgLMh4udG9sbHdheS5vcGVyYXRvci52MS5QYXJ0QWRkZWRIABIzCgZidWNrZXQYDCABKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLkJ1Y2tldEFuc3dlckgAQggKBnJlcG9ydCKOBAoOU2Vzc2lvblJlcXVlc3QSMwoJc3Vic2NyaWJlGAEgASgLMh4udG9sbHdheS5vcGVyYXRvci52MS5TdWJzY3JpYmVIABI3Cgt1bnN1YnNjcmliZRgCIAEoCzIgLnRvbGx3YXkub3BlcmF0b3IudjEuVW5zdWJzY3JpYmVIABIzCgdjb3VudGVyGAMgASgLMiAudG9sbHdheS5vcGVyYXRvci52MS5Db3VudGVyQ2FsbEgAEi0KBmZvcmdldBgEIAEoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuRm9yZ2V0SAASLgoHd2hhdF9pZhgFIAEoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuV2hhdElmSAASGAoOY2FuY2VsX3doYXRfaWYYBiABKARIABI8Cg5vcGVuX3JlY29yZGluZxgHIAEoCzIiLnRvbGx3YXkub3BlcmF0b3IudjEuT3BlblJlY29yZGluZ0gAEjIKCXJlYWRfcGFydBgIIAEoCzIdLnRvbGx3YXkub3BlcmF0b3IudjEuUmVhZFBhcnRIABIwCghhZGRfcGFydBgJIAEoCzIcLnRvbGx3YXkub3BlcmF0b3IudjEuQWRkUGFydEgAEjEKBmJ1Y2tldBgKIAEoCzIfLnRvbGx3YXkub3BlcmF0b3IudjEuQnVja2V0Q2FsbEgAQgkKB3JlcXVlc3QiiQEKBUhlbGxvEgsKA3VpZBgBIAEoCRILCgNwb2QYAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEg8KB25vZGVfaWQYBCABKAkSDgoGd29ya2VyGAUgASgNEg8KB3dvcmtlcnMYBiABKA0SEAoIZmVhdHVyZXMYByADKAkSDwoHYmFja2VuZBgIIAEoCSKCAgoGVG90YWxzEjIKB2RvbWFpbnMYASADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLkRvbWFpblRvdGFscxIXCg9yZW1vdmVkX2RvbWFpbnMYAiADKAkSEQoJZGVjaXNpb25zGAMgASgEEg4KBnA1MF9tcxgEIAEoARIOCgZwOTlfbXMYBSABKAESFwoPYmFja2VuZF9wcm9ibGVtGAYgASgJEhcKD2Ryb3BwZWRfcmVwb3J0cxgHIAEoBBITCgtpbnRlcnZhbF9tcxgIIAEoBBIxCgZzaGFyZXMYCSADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLkRvbWFpblNoYXJlcyJfCgxEb21haW5TaGFyZXMSDgoGZG9tYWluGAEgASgJEg8KB21lbWJlcnMYAiABKA0SLgoFcnVsZXMYAyADKAsyHy50b2xsd2F5Lm9wZXJhdG9yLnYxLlJ1bGVTaGFyZXMimAEKClJ1bGVTaGFyZXMSDAoEcnVsZRgBIAEoCRIOCgZ0b2tlbnMYAiABKAQSEgoKbWF4X3Rva2VucxgDIAEoBBIPCgdidWNrZXRzGAQgASgNEg8KB3NldHRsZWQYBSABKA0SEAoIYXNzaWduZWQYBiABKAESFAoMbW9zdF9tZW1iZXJzGAcgASgNEg4KBnNrZXRjaBgIIAMoByKcAQoMRG9tYWluVG90YWxzEg4KBmRvbWFpbhgBIAEoCRINCgVydWxlcxgCIAEoDRIPCgdjaGFuZ2VkGAMgAygJEg0KBXdob2xlGAQgASgIEg8KB2FsbG93ZWQYBSADKAESDwoHcmVmdXNlZBgGIAMoARIMCgRuZWFyGAcgAygBEg4KBnNoYWRvdxgIIAMoARINCgVjYWxscxgJIAMoASLcAQoJU3Vic2NyaWJlEgoKAmlkGAEgASgEEjEKBHdoYXQYAiABKA4yIy50b2xsd2F5Lm9wZXJhdG9yLnYxLlN1YnNjcmliZS5XaGF0Eg4KBmRvbWFpbhgDIAEoCRIMCgRydWxlGAQgASgJEhIKCmJ5X3JlZnVzZWQYBSABKAgSDgoGdHRsX21zGAYgASgNEhIKCm1heF90YXBwZWQYByABKA0iOgoEV2hhdBIUChBXSEFUX1VOU1BFQ0lGSUVEEAASCgoGU0VSSUVTEAESBwoDVE9QEAISBwoDVEFQEAMiGQoLVW5zdWJzY3JpYmUSCgoCaWQYASABKAQiYwoGU2VyaWVzEgoKAmlkGAEgASgEEg8KB2FsbG93ZWQYAiABKAQSDwoHcmVmdXNlZBgDIAEoBBIMCgRuZWFyGAQgASgEEg4KBnNoYWRvdxgFIAEoBBINCgVjYWxscxgGIAEoBCJnCgNUb3ASCgoCaWQYASABKAQSKQoEa2V5cxgCIAMoCzIbLnRvbGx3YXkub3BlcmF0b3IudjEuVG9wS2V5EhAKCHNpbmNlX21zGAMgASgEEhcKD21pc3NpbmdfYXRfbW9zdBgEIAEoBCJTCgZUb3BLZXkSKwoHZW50cmllcxgBIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkSDQoFY291bnQYAiABKAQSDQoFZXJyb3IYAyABKAQiIwoFRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJIlQKA1RhcBIKCgJpZBgBIAEoBBIwCglkZWNpc2lvbnMYAiADKAsyHS50b2xsd2F5Lm9wZXJhdG9yLnYxLkRlY2lzaW9uEg8KB3NraXBwZWQYAyABKAQiogEKCERlY2lzaW9uEg0KBWF0X21zGAEgASgEEisKB2VudHJpZXMYAiADKAsyGi50b2xsd2F5Lm9wZXJhdG9yLnYxLkVudHJ5EgwKBHJ1bGUYAyABKAkSDAoEb3ZlchgEIAEoCBIOCgZyZWFzb24YBSABKAkSDAoEaGl0cxgGIAEoBBINCgVsaW1pdBgHIAEoBBIRCglyZW1haW5pbmcYCCABKAQi3QEKC0NvdW50ZXJDYWxsEgoKAmlkGAEgASgEEjcKBmFjdGlvbhgCIAEoDjInLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlckNhbGwuQWN0aW9uEg4KBmRvbWFpbhgDIAEoCRIrCgdlbnRyaWVzGAQgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRIKCgJieRgFIAEoBCJACgZBY3Rpb24SFgoSQUNUSU9OX1VOU1BFQ0lGSUVEEAASCAoEUkVBRBABEgkKBVJFU0VUEAISCQoFUkFJU0UQAyKNAwoNQ291bnRlckFuc3dlchIKCgJpZBgBIAEoBBI7CgdvdXRjb21lGAIgASgOMioudG9sbHdheS5vcGVyYXRvci52MS5Db3VudGVyQW5zd2VyLk91dGNvbWUSDwoHcHJvYmxlbRgDIAEoCRIzCghjb3VudGVycxgEIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuQ291bnRlclN0YXRlEjsKDHJlc2VydmF0aW9ucxgFIAEoCzIlLnRvbGx3YXkub3BlcmF0b3IudjEuT3BlblJlc2VydmF0aW9ucxIcChRyZXNlcnZhdGlvbnNfcHJvYmxlbRgGIAEoCRIOCgZzaGFyZWQYByABKAgigQEKB091dGNvbWUSFwoTT1VUQ09NRV9VTlNQRUNJRklFRBAAEgYKAk9LEAESEgoOVU5LTk9XTl9ET01BSU4QAhILCgdOT19SVUxFEAMSDQoJVU5MSU1JVEVEEAQSEgoOQkFDS0VORF9GQUlMRUQQBRIRCg1OT1RfU1VQUE9SVEVEEAYijgEKEE9wZW5SZXNlcnZhdGlvbnMSDQoFY291bnQYASABKAQSDgoGYW1vdW50GAIgASgEEhYKDm5leHRfZXhwaXJ5X21zGAMgASgEEjMKBWZpcnN0GAQgAygLMiQudG9sbHdheS5vcGVyYXRvci52MS5PcGVuUmVzZXJ2YXRpb24SDgoGc3VtbWVkGAUgASgEIkQKD09wZW5SZXNlcnZhdGlvbhIKCgJpZBgBIAEoCRIOCgZhbW91bnQYAiABKAQSFQoNZXhwaXJlc19hdF9tcxgDIAEoBCJxCgxDb3VudGVyU3RhdGUSDAoEcnVsZRgBIAEoCRILCgNrZXkYAiABKAkSDQoFdmFsdWUYAyABKBISDQoFbGltaXQYBCABKAQSFQoNcmVzZXRfc2Vjb25kcxgFIAEoBBIRCglhbGdvcml0aG0YBiABKAkiVQoKQnVja2V0Q2FsbBIKCgJpZBgBIAEoBBIOCgZkb21haW4YAiABKAkSKwoHZW50cmllcxgDIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkikwIKDEJ1Y2tldEFuc3dlchIKCgJpZBgBIAEoBBIMCgRydWxlGAIgASgJEg4KBnRva2VucxgDIAEoBBIYChBpbnRlcnZhbF9zZWNvbmRzGAQgASgNEg8KB3Byb2Nlc3MYBSABKAkSMgoHbWVtYmVycxgGIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuQnVja2V0SG9sZGVyEhQKDG1lbWJlcl9jb3VudBgHIAEoDRIOCgZ3YW50ZWQYCCABKAQSDwoHZ3JhbnRlZBgJIAEoBBIyCgdob2xkZXJzGAogAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5CdWNrZXRIb2xkZXISDwoHcHJvYmxlbRgLIAEoCSJUCgxCdWNrZXRIb2xkZXISDAoEbmFtZRgBIAEoCRIOCgZ3YW50ZWQYAiABKAQSDwoHZ3JhbnRlZBgDIAEoBBIVCg1leHBpcmVzX2luX21zGAQgASgEIl8KBkZvcmdldBIKCgJpZBgBIAEoBBIMCgRrZXlzGAIgAygJEg4KBmRvbWFpbhgDIAEoCRIrCgdlbnRyaWVzGAQgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeSIXCglGb3Jnb3R0ZW4SCgoCaWQYASABKAQiPgoNT3BlblJlY29yZGluZxIKCgJpZBgBIAEoBBIOCgZkb21haW4YAiABKAkSEQoJcmVjb3JkaW5nGAMgASgEIsQBCglSZWNvcmRpbmcSCgoCaWQYASABKAQSDwoHcHJvYmxlbRgCIAEoCRIMCgRidXN5GAMgASgIEg8KB2Zyb21fbXMYBCABKAQSDQoFd2hvbGUYBSABKAgSFQoNcmVzb2x1dGlvbl9tcxgGIAEoDRINCgVjYWxscxgHIAEoBBIQCghoYWx2aW5ncxgIIAEoDRIPCgdyZWNvcmRzGAkgASgEEhMKC21heF9yZWNvcmRzGAogASgEEg4KBm5vd19tcxgLIAEoBCJMCghSZWFkUGFydBIKCgJpZBgBIAEoBBIRCglyZWNvcmRpbmcYAiABKAQSDwoHcmVzdGFydBgDIAEoCBIQCghoYWx2aW5ncxgEIAEoDSJICgxSZWNvcmRlZFBhcnQSCgoCaWQYASABKAQSDwoHcHJvYmxlbRgCIAEoCRINCgVjYWxscxgDIAEoDBIMCgRsYXN0GAQgASgIIkEKDVJlY29yZGVkQ2FsbHMSMAoFY2FsbHMYASADKAsyIS50b2xsd2F5Lm9wZXJhdG9yLnYxLlJlY29yZGVkQ2FsbCKjAQoMUmVjb3JkZWRDYWxsEgoKAm1zGAEgASgEEhQKDGFoZWFkX21pY3JvcxgFIAEoERINCgVjb3VudBgCIAEoDRITCgtoaXRzX2FkZGVuZBgDIAEoBBI8CgtkZXNjcmlwdG9ycxgEIAMoCzInLnRvbGx3YXkub3BlcmF0b3IudjEuUmVjb3JkZWREZXNjcmlwdG9yEg8KB3B1cnBvc2UYBiABKAkihQEKElJlY29yZGVkRGVzY3JpcHRvchIrCgdlbnRyaWVzGAEgAygLMhoudG9sbHdheS5vcGVyYXRvci52MS5FbnRyeRIYCgtoaXRzX2FkZGVuZBgCIAEoBEgAiAEBEhgKEGlzX25lZ2F0aXZlX2hpdHMYAyABKAhCDgoMX2hpdHNfYWRkZW5kImAKB0FkZFBhcnQSCgoCaWQYASABKAQSEQoJcmVjb3JkaW5nGAIgASgEEg0KBWNhbGxzGAMgASgMEhAKCGhhbHZpbmdzGAQgASgNEhUKDWVwb2NoX3NlY29uZHMYBSABKAQiKAoJUGFydEFkZGVkEgoKAmlkGAEgASgEEg8KB3Byb2JsZW0YAiABKAkilAEKBldoYXRJZhIKCgJpZBgBIAEoBBIOCgZkb21haW4YAiABKAkSEAoIcmVzb3VyY2UYAyABKAwSEQoJcmVjb3JkaW5nGAUgASgEEhAKCGhhbHZpbmdzGAYgASgNEg8KB2Zyb21fbXMYByABKAQSFQoNZXBvY2hfc2Vjb25kcxgIIAEoBEoECAQQBVIJcHJvY2Vzc2VzIuMCCgZSZXBsYXkSCgoCaWQYASABKAQSEAoIcHJvZ3Jlc3MYAiABKAESDAoEZG9uZRgDIAEoCBIPCgdwcm9ibGVtGAQgASgJEi4KA25vdxgFIAMoCzIhLnRvbGx3YXkub3BlcmF0b3IudjEuUmVwbGF5ZWRSdWxlEjMKCHByb3Bvc2VkGAYgAygLMiEudG9sbHdheS5vcGVyYXRvci52MS5SZXBsYXllZFJ1bGUSLgoEa2V5cxgHIAMoCzIgLnRvbGx3YXkub3BlcmF0b3IudjEuUmVwbGF5ZWRLZXkSFgoOcmVjb3JkZWRfY2FsbHMYCSABKAQSFQoNZWFybGllcl9jYWxscxgOIAEoBBIQCghmaXJzdF9tcxgPIAEoBBIPCgdpbnZhbGlkGAsgASgIEg0KBXNoYXJlGAwgASgBSgQICBAJSgQIChALSgQIDRAOUgdmcm9tX21zUgVjYWxsc1IEYnVzeSJxCgxSZXBsYXllZFJ1bGUSDAoEcnVsZRgBIAEoCRIPCgdhbGxvd2VkGAIgASgEEg8KB3JlZnVzZWQYAyABKAQSGAoQcmVmdXNlZF9hdF9sZWFzdBgEIAEoBBIXCg9yZWZ1c2VkX2F0X21vc3QYBSABKAQidwoLUmVwbGF5ZWRLZXkSKwoHZW50cmllcxgBIAMoCzIaLnRvbGx3YXkub3BlcmF0b3IudjEuRW50cnkSEwoLcmVmdXNlZF9ub3cYAiABKAQSGAoQcmVmdXNlZF9wcm9wb3NlZBgDIAEoBBIMCgRoaXRzGAQgASgEMmgKDkNvdW50ZXJTZXJ2aWNlElYKB1Nlc3Npb24SIi50b2xsd2F5Lm9wZXJhdG9yLnYxLlNlc3Npb25SZXBvcnQaIy50b2xsd2F5Lm9wZXJhdG9yLnYxLlNlc3Npb25SZXF1ZXN0KAEwAWIGcHJvdG8z");
 
 /**
  * Describes the message tollway.operator.v1.SessionReport.
@@ -41,24 +41,38 @@ export const TotalsSchema = /*@__PURE__*/
   messageDesc(file_tollway_operator_v1_counters, 3);
 
 /**
+ * Describes the message tollway.operator.v1.DomainShares.
+ * Use `create(DomainSharesSchema)` to create a new message.
+ */
+export const DomainSharesSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 4);
+
+/**
+ * Describes the message tollway.operator.v1.RuleShares.
+ * Use `create(RuleSharesSchema)` to create a new message.
+ */
+export const RuleSharesSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 5);
+
+/**
  * Describes the message tollway.operator.v1.DomainTotals.
  * Use `create(DomainTotalsSchema)` to create a new message.
  */
 export const DomainTotalsSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 4);
+  messageDesc(file_tollway_operator_v1_counters, 6);
 
 /**
  * Describes the message tollway.operator.v1.Subscribe.
  * Use `create(SubscribeSchema)` to create a new message.
  */
 export const SubscribeSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 5);
+  messageDesc(file_tollway_operator_v1_counters, 7);
 
 /**
  * Describes the enum tollway.operator.v1.Subscribe.What.
  */
 export const Subscribe_WhatSchema = /*@__PURE__*/
-  enumDesc(file_tollway_operator_v1_counters, 5, 0);
+  enumDesc(file_tollway_operator_v1_counters, 7, 0);
 
 /**
  * @generated from enum tollway.operator.v1.Subscribe.What
@@ -71,62 +85,62 @@ export const Subscribe_What = /*@__PURE__*/
  * Use `create(UnsubscribeSchema)` to create a new message.
  */
 export const UnsubscribeSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 6);
+  messageDesc(file_tollway_operator_v1_counters, 8);
 
 /**
  * Describes the message tollway.operator.v1.Series.
  * Use `create(SeriesSchema)` to create a new message.
  */
 export const SeriesSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 7);
+  messageDesc(file_tollway_operator_v1_counters, 9);
 
 /**
  * Describes the message tollway.operator.v1.Top.
  * Use `create(TopSchema)` to create a new message.
  */
 export const TopSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 8);
+  messageDesc(file_tollway_operator_v1_counters, 10);
 
 /**
  * Describes the message tollway.operator.v1.TopKey.
  * Use `create(TopKeySchema)` to create a new message.
  */
 export const TopKeySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 9);
+  messageDesc(file_tollway_operator_v1_counters, 11);
 
 /**
  * Describes the message tollway.operator.v1.Entry.
  * Use `create(EntrySchema)` to create a new message.
  */
 export const EntrySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 10);
+  messageDesc(file_tollway_operator_v1_counters, 12);
 
 /**
  * Describes the message tollway.operator.v1.Tap.
  * Use `create(TapSchema)` to create a new message.
  */
 export const TapSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 11);
+  messageDesc(file_tollway_operator_v1_counters, 13);
 
 /**
  * Describes the message tollway.operator.v1.Decision.
  * Use `create(DecisionSchema)` to create a new message.
  */
 export const DecisionSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 12);
+  messageDesc(file_tollway_operator_v1_counters, 14);
 
 /**
  * Describes the message tollway.operator.v1.CounterCall.
  * Use `create(CounterCallSchema)` to create a new message.
  */
 export const CounterCallSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 13);
+  messageDesc(file_tollway_operator_v1_counters, 15);
 
 /**
  * Describes the enum tollway.operator.v1.CounterCall.Action.
  */
 export const CounterCall_ActionSchema = /*@__PURE__*/
-  enumDesc(file_tollway_operator_v1_counters, 13, 0);
+  enumDesc(file_tollway_operator_v1_counters, 15, 0);
 
 /**
  * @generated from enum tollway.operator.v1.CounterCall.Action
@@ -139,13 +153,13 @@ export const CounterCall_Action = /*@__PURE__*/
  * Use `create(CounterAnswerSchema)` to create a new message.
  */
 export const CounterAnswerSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 14);
+  messageDesc(file_tollway_operator_v1_counters, 16);
 
 /**
  * Describes the enum tollway.operator.v1.CounterAnswer.Outcome.
  */
 export const CounterAnswer_OutcomeSchema = /*@__PURE__*/
-  enumDesc(file_tollway_operator_v1_counters, 14, 0);
+  enumDesc(file_tollway_operator_v1_counters, 16, 0);
 
 /**
  * @generated from enum tollway.operator.v1.CounterAnswer.Outcome
@@ -154,116 +168,151 @@ export const CounterAnswer_Outcome = /*@__PURE__*/
   tsEnum(CounterAnswer_OutcomeSchema);
 
 /**
+ * Describes the message tollway.operator.v1.OpenReservations.
+ * Use `create(OpenReservationsSchema)` to create a new message.
+ */
+export const OpenReservationsSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 17);
+
+/**
+ * Describes the message tollway.operator.v1.OpenReservation.
+ * Use `create(OpenReservationSchema)` to create a new message.
+ */
+export const OpenReservationSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 18);
+
+/**
  * Describes the message tollway.operator.v1.CounterState.
  * Use `create(CounterStateSchema)` to create a new message.
  */
 export const CounterStateSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 15);
+  messageDesc(file_tollway_operator_v1_counters, 19);
+
+/**
+ * Describes the message tollway.operator.v1.BucketCall.
+ * Use `create(BucketCallSchema)` to create a new message.
+ */
+export const BucketCallSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 20);
+
+/**
+ * Describes the message tollway.operator.v1.BucketAnswer.
+ * Use `create(BucketAnswerSchema)` to create a new message.
+ */
+export const BucketAnswerSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 21);
+
+/**
+ * Describes the message tollway.operator.v1.BucketHolder.
+ * Use `create(BucketHolderSchema)` to create a new message.
+ */
+export const BucketHolderSchema = /*@__PURE__*/
+  messageDesc(file_tollway_operator_v1_counters, 22);
 
 /**
  * Describes the message tollway.operator.v1.Forget.
  * Use `create(ForgetSchema)` to create a new message.
  */
 export const ForgetSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 16);
+  messageDesc(file_tollway_operator_v1_counters, 23);
 
 /**
  * Describes the message tollway.operator.v1.Forgotten.
  * Use `create(ForgottenSchema)` to create a new message.
  */
 export const ForgottenSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 17);
+  messageDesc(file_tollway_operator_v1_counters, 24);
 
 /**
  * Describes the message tollway.operator.v1.OpenRecording.
  * Use `create(OpenRecordingSchema)` to create a new message.
  */
 export const OpenRecordingSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 18);
+  messageDesc(file_tollway_operator_v1_counters, 25);
 
 /**
  * Describes the message tollway.operator.v1.Recording.
  * Use `create(RecordingSchema)` to create a new message.
  */
 export const RecordingSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 19);
+  messageDesc(file_tollway_operator_v1_counters, 26);
 
 /**
  * Describes the message tollway.operator.v1.ReadPart.
  * Use `create(ReadPartSchema)` to create a new message.
  */
 export const ReadPartSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 20);
+  messageDesc(file_tollway_operator_v1_counters, 27);
 
 /**
  * Describes the message tollway.operator.v1.RecordedPart.
  * Use `create(RecordedPartSchema)` to create a new message.
  */
 export const RecordedPartSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 21);
+  messageDesc(file_tollway_operator_v1_counters, 28);
 
 /**
  * Describes the message tollway.operator.v1.RecordedCalls.
  * Use `create(RecordedCallsSchema)` to create a new message.
  */
 export const RecordedCallsSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 22);
+  messageDesc(file_tollway_operator_v1_counters, 29);
 
 /**
  * Describes the message tollway.operator.v1.RecordedCall.
  * Use `create(RecordedCallSchema)` to create a new message.
  */
 export const RecordedCallSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 23);
+  messageDesc(file_tollway_operator_v1_counters, 30);
 
 /**
  * Describes the message tollway.operator.v1.RecordedDescriptor.
  * Use `create(RecordedDescriptorSchema)` to create a new message.
  */
 export const RecordedDescriptorSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 24);
+  messageDesc(file_tollway_operator_v1_counters, 31);
 
 /**
  * Describes the message tollway.operator.v1.AddPart.
  * Use `create(AddPartSchema)` to create a new message.
  */
 export const AddPartSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 25);
+  messageDesc(file_tollway_operator_v1_counters, 32);
 
 /**
  * Describes the message tollway.operator.v1.PartAdded.
  * Use `create(PartAddedSchema)` to create a new message.
  */
 export const PartAddedSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 26);
+  messageDesc(file_tollway_operator_v1_counters, 33);
 
 /**
  * Describes the message tollway.operator.v1.WhatIf.
  * Use `create(WhatIfSchema)` to create a new message.
  */
 export const WhatIfSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 27);
+  messageDesc(file_tollway_operator_v1_counters, 34);
 
 /**
  * Describes the message tollway.operator.v1.Replay.
  * Use `create(ReplaySchema)` to create a new message.
  */
 export const ReplaySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 28);
+  messageDesc(file_tollway_operator_v1_counters, 35);
 
 /**
  * Describes the message tollway.operator.v1.ReplayedRule.
  * Use `create(ReplayedRuleSchema)` to create a new message.
  */
 export const ReplayedRuleSchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 29);
+  messageDesc(file_tollway_operator_v1_counters, 36);
 
 /**
  * Describes the message tollway.operator.v1.ReplayedKey.
  * Use `create(ReplayedKeySchema)` to create a new message.
  */
 export const ReplayedKeySchema = /*@__PURE__*/
-  messageDesc(file_tollway_operator_v1_counters, 30);
+  messageDesc(file_tollway_operator_v1_counters, 37);
 
 /**
  * @generated from service tollway.operator.v1.CounterService

@@ -1132,6 +1132,21 @@ export declare type CounterReading = Message<"tollway.operator.v1.CounterReading
    * @generated from field: repeated string missing = 2;
    */
   missing: string[];
+
+  /**
+   * @generated from field: tollway.operator.v1.ReservationsOfLimits reservations = 3;
+   */
+  reservations?: ReservationsOfLimits | undefined;
+
+  /**
+   * @generated from field: optional string reservations_problem = 4;
+   */
+  reservationsProblem?: string | undefined;
+
+  /**
+   * @generated from field: tollway.operator.v1.SharesOfBucket shares = 5;
+   */
+  shares?: SharesOfBucket | undefined;
 };
 
 /**
@@ -1139,6 +1154,155 @@ export declare type CounterReading = Message<"tollway.operator.v1.CounterReading
  * Use `create(CounterReadingSchema)` to create a new message.
  */
 export declare const CounterReadingSchema: GenMessage<CounterReading>;
+
+/**
+ * @generated from message tollway.operator.v1.SharesOfBucket
+ */
+export declare type SharesOfBucket = Message<"tollway.operator.v1.SharesOfBucket"> & {
+  /**
+   * @generated from field: double limit_per_second = 1;
+   */
+  limitPerSecond: number;
+
+  /**
+   * @generated from field: double wanted_per_second = 2;
+   */
+  wantedPerSecond: number;
+
+  /**
+   * @generated from field: double granted_per_second = 3;
+   */
+  grantedPerSecond: number;
+
+  /**
+   * @generated from field: double member_count = 4;
+   */
+  memberCount: number;
+
+  /**
+   * @generated from field: repeated tollway.operator.v1.SharesOfBucket.Holder members = 5;
+   */
+  members: SharesOfBucket_Holder[];
+
+  /**
+   * @generated from field: repeated tollway.operator.v1.SharesOfBucket.Holder pods = 6;
+   */
+  pods: SharesOfBucket_Holder[];
+
+  /**
+   * @generated from field: repeated string missing = 7;
+   */
+  missing: string[];
+
+  /**
+   * @generated from field: optional string problem = 8;
+   */
+  problem?: string | undefined;
+};
+
+/**
+ * Describes the message tollway.operator.v1.SharesOfBucket.
+ * Use `create(SharesOfBucketSchema)` to create a new message.
+ */
+export declare const SharesOfBucketSchema: GenMessage<SharesOfBucket>;
+
+/**
+ * @generated from message tollway.operator.v1.SharesOfBucket.Holder
+ */
+export declare type SharesOfBucket_Holder = Message<"tollway.operator.v1.SharesOfBucket.Holder"> & {
+  /**
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * @generated from field: string pod = 2;
+   */
+  pod: string;
+
+  /**
+   * @generated from field: double wanted_per_second = 3;
+   */
+  wantedPerSecond: number;
+
+  /**
+   * @generated from field: double granted_per_second = 4;
+   */
+  grantedPerSecond: number;
+
+  /**
+   * @generated from field: double expires_in_ms = 5;
+   */
+  expiresInMs: number;
+};
+
+/**
+ * Describes the message tollway.operator.v1.SharesOfBucket.Holder.
+ * Use `create(SharesOfBucket_HolderSchema)` to create a new message.
+ */
+export declare const SharesOfBucket_HolderSchema: GenMessage<SharesOfBucket_Holder>;
+
+/**
+ * @generated from message tollway.operator.v1.ReservationsOfLimits
+ */
+export declare type ReservationsOfLimits = Message<"tollway.operator.v1.ReservationsOfLimits"> & {
+  /**
+   * @generated from field: double count = 1;
+   */
+  count: number;
+
+  /**
+   * @generated from field: double amount = 2;
+   */
+  amount: number;
+
+  /**
+   * @generated from field: optional double next_expiry_ms = 3;
+   */
+  nextExpiryMs?: number | undefined;
+
+  /**
+   * @generated from field: repeated tollway.operator.v1.ReservationsOfLimits.Reservation first = 4;
+   */
+  first: ReservationsOfLimits_Reservation[];
+
+  /**
+   * @generated from field: double summed = 5;
+   */
+  summed: number;
+};
+
+/**
+ * Describes the message tollway.operator.v1.ReservationsOfLimits.
+ * Use `create(ReservationsOfLimitsSchema)` to create a new message.
+ */
+export declare const ReservationsOfLimitsSchema: GenMessage<ReservationsOfLimits>;
+
+/**
+ * @generated from message tollway.operator.v1.ReservationsOfLimits.Reservation
+ */
+export declare type ReservationsOfLimits_Reservation = Message<"tollway.operator.v1.ReservationsOfLimits.Reservation"> & {
+  /**
+   * @generated from field: string id = 1;
+   */
+  id: string;
+
+  /**
+   * @generated from field: double amount = 2;
+   */
+  amount: number;
+
+  /**
+   * @generated from field: double expires_at_ms = 3;
+   */
+  expiresAtMs: number;
+};
+
+/**
+ * Describes the message tollway.operator.v1.ReservationsOfLimits.Reservation.
+ * Use `create(ReservationsOfLimits_ReservationSchema)` to create a new message.
+ */
+export declare const ReservationsOfLimits_ReservationSchema: GenMessage<ReservationsOfLimits_Reservation>;
 
 /**
  * @generated from message tollway.operator.v1.CounterOfLimit
@@ -1173,6 +1337,11 @@ export declare type CounterOfLimit = Message<"tollway.operator.v1.CounterOfLimit
    * @generated from field: double reset_seconds = 6;
    */
   resetSeconds: number;
+
+  /**
+   * @generated from field: string algorithm = 7;
+   */
+  algorithm: string;
 };
 
 /**
@@ -1199,6 +1368,21 @@ export declare type CounterChange = Message<"tollway.operator.v1.CounterChange">
    * @generated from field: repeated string confirmed = 3;
    */
   confirmed: string[];
+
+  /**
+   * @generated from field: tollway.operator.v1.ReservationsOfLimits reservations = 4;
+   */
+  reservations?: ReservationsOfLimits | undefined;
+
+  /**
+   * @generated from field: optional string reservations_problem = 5;
+   */
+  reservationsProblem?: string | undefined;
+
+  /**
+   * @generated from field: tollway.operator.v1.SharesOfBucket shares = 6;
+   */
+  shares?: SharesOfBucket | undefined;
 };
 
 /**

@@ -45,8 +45,8 @@ export declare type ReserveRequest = Message<"tollway.ratelimit.v1.ReserveReques
   ttl?: Duration | undefined;
 
   /**
-   * At most 256 bytes. A second call with the same request_id, domain and descriptor gets the first call's reservation. If
-   * it is empty, each call makes a reservation of its own.
+   * At most 256 bytes. A second call with the same request_id, domain, descriptor and ttl gets the first call's reservation,
+   * also after the window of a limit has ended. If it is empty, each call makes a reservation of its own.
    *
    * @generated from field: string request_id = 5;
    */
@@ -264,7 +264,7 @@ export declare const ExtendResponseSchema: GenMessage<ExtendResponse>;
  * envoy.service.ratelimit.v3.RateLimitService with the same descriptor see it as hits.
  *
  * A reservation that has ended is remembered for 5 minutes. Until then each method can be repeated: it has no second
- * effect, and its answer is the same. Afterwards the id is unknown (NOT_FOUND).
+ * effect, and its answer is the same, but that Extend begins anew. Reserve needs a request_id for it. Afterwards the id is unknown (NOT_FOUND).
  *
  * Errors: INVALID_ARGUMENT for a request that can never succeed, NOT_FOUND for an unknown id, FAILED_PRECONDITION for a
  * reservation that has ended in another way, UNIMPLEMENTED if the counters are in memcached, UNAVAILABLE if the counters

@@ -89,7 +89,7 @@ export const ExtendResponseSchema = /*@__PURE__*/
  * envoy.service.ratelimit.v3.RateLimitService with the same descriptor see it as hits.
  *
  * A reservation that has ended is remembered for 5 minutes. Until then each method can be repeated: it has no second
- * effect, and its answer is the same. Afterwards the id is unknown (NOT_FOUND).
+ * effect, and its answer is the same, but that Extend begins anew. Reserve needs a request_id for it. Afterwards the id is unknown (NOT_FOUND).
  *
  * Errors: INVALID_ARGUMENT for a request that can never succeed, NOT_FOUND for an unknown id, FAILED_PRECONDITION for a
  * reservation that has ended in another way, UNIMPLEMENTED if the counters are in memcached, UNAVAILABLE if the counters

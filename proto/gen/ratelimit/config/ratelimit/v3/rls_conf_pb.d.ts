@@ -294,6 +294,20 @@ export declare type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.Rat
    * @generated from field: uint32 lease_seconds = 1010;
    */
   leaseSeconds: number;
+
+  /**
+   * Feature leases.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitCounting counting = 1011;
+   */
+  counting: RateLimitCounting;
+
+  /**
+   * Feature quota.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitDelivery delivery = 1012;
+   */
+  delivery: RateLimitDelivery;
 };
 
 /**
@@ -352,6 +366,46 @@ export declare type RateLimitReplace = Message<"ratelimit.config.ratelimit.v3.Ra
  * Use `create(RateLimitReplaceSchema)` to create a new message.
  */
 export declare const RateLimitReplaceSchema: GenMessage<RateLimitReplace>;
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitCounting
+ */
+export enum RateLimitCounting {
+  /**
+   * @generated from enum value: EXACT = 0;
+   */
+  EXACT = 0,
+
+  /**
+   * @generated from enum value: LEASED = 1;
+   */
+  LEASED = 1,
+}
+
+/**
+ * Describes the enum ratelimit.config.ratelimit.v3.RateLimitCounting.
+ */
+export declare const RateLimitCountingSchema: GenEnum<RateLimitCounting>;
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitDelivery
+ */
+export enum RateLimitDelivery {
+  /**
+   * @generated from enum value: CALLS = 0;
+   */
+  CALLS = 0,
+
+  /**
+   * @generated from enum value: QUOTA = 1;
+   */
+  QUOTA = 1,
+}
+
+/**
+ * Describes the enum ratelimit.config.ratelimit.v3.RateLimitDelivery.
+ */
+export declare const RateLimitDeliverySchema: GenEnum<RateLimitDelivery>;
 
 /**
  * @generated from enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm
