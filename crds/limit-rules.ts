@@ -1,8 +1,10 @@
 import { calendarUnits } from '@tollway/ratelimit/rules/calendar.ts'
 import {
   algorithms,
+  algorithmsOfQuota,
   fieldsOfLimited,
   isConcurrency,
+  leasableAlgorithms,
   limitFields,
   maxRequestsPerUnit,
 } from '@tollway/ratelimit/rules/fields.ts'
@@ -199,6 +201,32 @@ const calendarOfFixedWindow: PolicyRule = {
   },
 }
 
+const leasableInCel = listInCel(leasableAlgorithms)
+const leasableNames = leasableAlgorithms.join(' or ')
+
+const leasableCounting: PolicyRule = {
+  cel: {
+    rule:
+      "!has(self.counting) || self.counting != 'Leased' || " +
+      `((!has(self.algorithm) || self.algorithm in ${leasableInCel}) && ` +
+      '!(has(self.countRejected) && self.countRejected))',
+    message: `counting: Leased needs algorithm: ${leasableNames}, without countRejected`,
+  },
+  policyGuard: "self.?counting.orValue('') == 'Leased'",
+  inPolicy: [`${algorithmInCel} in ${leasableInCel}`, '!self.?countRejected.orValue(false)'],
+  judge({ counting, algorithm = 'FixedWindow', countRejected, unlimited }) {
+    if (counting !== 'Leased' || unlimited === true || !isOneOf(algorithms, algorithm)) return []
+    return [
+      ...problemIf(
+        !leasableAlgorithms.includes(algorithm),
+        'counting',
+        `"Leased" needs algorithm: ${leasableNames}, not ${algorithm}`,
+      ),
+      ...problemIf(countRejected === true, 'counting', '"Leased" is not allowed with countRejected: true'),
+    ]
+  },
+}
+
 const secondsInCel = `{${Object.entries(unitSeconds)
   .map(([unit, seconds]) => `'${unit}': ${seconds}`)
   .join(', ')}}`
@@ -293,10 +321,7 @@ const anchorsFitUnit: PolicyRule = {
   },
 }
 
-/**
- * Rejects unknown time zones. The evaluation of an unknown one in the API server fails, with a message that
- * begins with its name.
- */
+/** Rejects unknown time zones. The error in the API server has the name. */
 const knownTimeZone: PolicyRule = {
   cel: {
     rule:
@@ -305,6 +330,7 @@ const knownTimeZone: PolicyRule = {
     message: 'calendar.timeZone must be a name of the IANA time zone database, such as Europe/Copenhagen',
   },
   policyGuard: hasCalendar,
+  failsInCel: true,
   inPolicy: ["timestamp('2000-01-01T00:00:00Z').getHours(self.?calendar.?timeZone.orValue('UTC')) >= 0"],
   judge({ calendar }) {
     const timeZone = isFields(calendar) ? calendar['timeZone'] : undefined
@@ -314,6 +340,46 @@ const knownTimeZone: PolicyRule = {
       !isTimeZone(timeZone),
       'calendar.timeZone',
       `${describeFound(timeZone)} is not a name of the IANA time zone database, such as Europe/Copenhagen`,
+    )
+  },
+}
+
+const quotaInCel = "self.?delivery.orValue('Calls') == 'Quota'"
+const algorithmsOfQuotaInCel = listInCel(algorithmsOfQuota)
+const namesOfQuota = algorithmsOfQuota.join(' or ')
+
+/** A share of a limit is a token bucket of at least one token a second. */
+const quotaOfSeconds: PolicyRule = {
+  cel: {
+    rule:
+      "!has(self.delivery) || self.delivery == 'Calls' || (has(self.unit) && has(self.requestsPerUnit) && " +
+      `!has(self.calendar) && (!has(self.algorithm) || self.algorithm in ${algorithmsOfQuotaInCel}) && ` +
+      `self.requestsPerUnit >= ${secondsInCel}[self.unit] * (has(self.unitMultiplier) ? self.unitMultiplier : 1))`,
+    message:
+      `delivery: Quota needs the algorithm ${namesOfQuota} without a calendar, and at least one ` +
+      'request a second',
+  },
+  policyGuard: quotaInCel,
+  inPolicy: [
+    `${algorithmInCel} in ${algorithmsOfQuotaInCel}`,
+    `!${hasCalendar}`,
+    'self.?requestsPerUnit.orValue(0) >= self.?unitMultiplier.orValue(1) * ' +
+      `${secondsInCel}[self.?unit.orValue('second')]`,
+  ],
+  judge(limit) {
+    const { delivery, algorithm = 'FixedWindow', calendar, unlimited } = limit
+    if (delivery !== 'Quota' || unlimited === true || !isOneOf(algorithms, algorithm)) return []
+    const needs = (what: string) => problemIf(true, 'delivery', `"Quota" needs ${what}`)
+    if (!algorithmsOfQuota.includes(algorithm)) {
+      return needs(`algorithm: ${namesOfQuota}, not ${algorithm}`)
+    }
+    if (calendar !== undefined) return needs('a limit without a calendar')
+    const { unit, requestsPerUnit, unitMultiplier = 1 } = limit
+    if (!isUnit(unit) || typeof requestsPerUnit !== 'number' || typeof unitMultiplier !== 'number') return []
+    const windowSeconds = unitSeconds[unit] * unitMultiplier
+    if (requestsPerUnit >= windowSeconds) return []
+    return needs(
+      `at least one request a second: requestsPerUnit of ${windowSeconds} or more, not ${requestsPerUnit}`,
     )
   },
 }
@@ -336,6 +402,7 @@ const commonRules = [
   concurrencyAlone,
   burstOfTokenBucket,
   calendarOfFixedWindow,
+  leasableCounting,
   exactProducts,
   calendarOfDays,
   anchorsFitUnit,
@@ -347,6 +414,7 @@ export const rulesOfRateLimit: readonly PolicyRule[] = [
   replacesOthers,
   nothingBesideUnlimited,
   ...commonRules,
+  quotaOfSeconds,
 ]
 
 /** The rules of a member of `limits` that both the definition and the admission policy have. */

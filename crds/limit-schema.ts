@@ -1,9 +1,11 @@
 import {
+  type deliveries,
   type FieldTable,
   limitFields,
   maxRequestsPerUnit,
   memberFields,
   type RuleField,
+  type TextForm,
   type ValueOf,
 } from '@tollway/ratelimit/rules/fields.ts'
 import { maxLimits, minLimits } from '@tollway/ratelimit/rules/model.ts'
@@ -30,11 +32,12 @@ export function fieldSchemas<T extends FieldTable>(
 
 function toSchema(field: RuleField): Schema {
   const { description } = field
-  const textOf = ({ maxLength, pattern }: { readonly maxLength: number; readonly pattern?: string }) => ({
+  const textOf = ({ maxLength, pattern, form }: TextForm) => ({
     type: 'string' as const,
     minLength: 1,
     maxLength,
     ...(pattern !== undefined && { pattern }),
+    ...(form !== undefined && { form }),
   })
   switch (field.kind) {
     case 'flag':
@@ -130,6 +133,13 @@ function memberSchema(level: number) {
       ),
       replaces: replacesField(),
       ...fieldSchemas(memberFields),
+      delivery: Type.Optional(
+        typed<(typeof deliveries)[number]>({
+          type: 'string',
+          enum: ['Calls'],
+          description: 'Quota is for rateLimit only, because a proxy decides by its share of one limit.',
+        }),
+      ),
     },
     {
       ...withRulesOfLevel(level, rulesOfMember),

@@ -115,16 +115,14 @@ const groupsHaveLength: PolicyRule = {
     ),
 }
 
-/**
- * Rejects expressions that RE2 rejects. The evaluation of a rejected one in the API server fails, with a
- * message that has the wrong part of the expression.
- */
+/** Rejects expressions that RE2 rejects. The error in the API server has the wrong part of the expression. */
 const validRegex: PolicyRule = {
   cel: {
     rule: "!has(self.match) || !has(self.match.regex) || (''.matches(self.match.regex) ? true : true)",
     message: 'match.regex must be a regular expression in the syntax of RE2',
   },
   policyGuard: 'self.?match.?regex.hasValue()',
+  failsInCel: true,
   inPolicy: ["''.matches(self.?match.?regex.orValue('')) in [true, false]"],
   judge({ match }): readonly SchemaProblem[] {
     const regex = isFields(match) ? match['regex'] : undefined

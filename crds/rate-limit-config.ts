@@ -13,7 +13,7 @@ import {
 import { rulesOfMatch } from './match-rules.ts'
 import { feedColumns, type ResourceKind } from './resource-kind.ts'
 import { commonStatus, feedStatus } from './resource-status.ts'
-import { type DeepReadonly, type PolicyRule, type Schema, typed } from './schema.ts'
+import { type DeepReadonly, isFields, type PolicyRule, type Schema, typed } from './schema.ts'
 
 /** The limits of the fields; lengths are in characters. */
 export const rateLimitConfigLimits = {
@@ -69,7 +69,25 @@ const oneKindOfLimits: PolicyRule = {
     ),
 }
 
-const ownRules = [...rulesOfMatch, oneKindOfLimits] as const
+/** A proxy that decides by its share of one limit does not know the other quotas of a request. */
+const quotaAlone: PolicyRule = {
+  cel: {
+    rule:
+      '!has(self.quotaMode) || !self.quotaMode || !has(self.rateLimit) || !has(self.rateLimit.delivery) || ' +
+      "self.rateLimit.delivery != 'Quota'",
+    message: 'quotaMode excludes delivery: Quota, with which a proxy decides by one limit alone',
+  },
+  policyGuard: 'self.?quotaMode.orValue(false)',
+  inPolicy: ["self.?rateLimit.?delivery.orValue('Calls') == 'Calls'"],
+  judge: ({ quotaMode, rateLimit }) =>
+    problemIf(
+      quotaMode === true && isFields(rateLimit) && rateLimit['delivery'] === 'Quota',
+      'quotaMode',
+      'true is not allowed with delivery: Quota, with which a proxy decides by one limit alone',
+    ),
+}
+
+const ownRules = [...rulesOfMatch, oneKindOfLimits, quotaAlone] as const
 
 export interface DescriptorRule {
   /**
@@ -197,6 +215,73 @@ const spec = Type.Object(
   { description: 'The domain and its limits.' },
 )
 
+function count(description: string) {
+  return Type.Integer({ format: 'int64', minimum: 0, description })
+}
+
+/** Long keys and values make longer names of rules, of which the status has the start. */
+export const maxRuleNameLength = 4096
+
+function quotaStatus() {
+  const rule = Type.Object(
+    {
+      rule: Type.String({
+        maxLength: maxRuleNameLength,
+        description: 'The name of the rule, such as checkout.user.',
+      }),
+      buckets: count('The buckets that proxies have. An estimate if a process has more than 64.'),
+      assignedPercent: Type.Integer({
+        minimum: 0,
+        maximum: 100,
+        description: 'The part of the limits of these buckets that proxies and calls may use.',
+      }),
+      atOnceAtMost: count(
+        'The most requests of a bucket that all proxies together admit at once, from full token buckets, before they ' +
+          'keep to the rate of the limit.',
+      ),
+    },
+    { description: 'How proxies share the limit of a rule.' },
+  )
+  return Type.Object(
+    {
+      members: Type.Optional(count('The proxies that share limits. Missing if no process reports.')),
+      rules: Type.Optional(
+        Type.Array(rule, {
+          maxItems: 10,
+          'x-kubernetes-list-type': 'atomic',
+          description: 'The rules with the most buckets, at most 10.',
+        }),
+      ),
+      converged: Type.Optional(
+        Type.Boolean({
+          description:
+            'Whether each proxy has had its share in 95 % of the buckets at some time in the last minute.',
+        }),
+      ),
+      lastConvergence: Type.Optional(
+        Type.String({
+          format: 'date-time',
+          maxLength: 64,
+          description:
+            'When the shares last came to match the demand, as the operator that leads has seen it.',
+        }),
+      ),
+      missingPods: Type.Optional(
+        Type.Array(Type.String({ maxLength: 253, description: 'The name of a pod.' }), {
+          maxItems: 10,
+          'x-kubernetes-list-type': 'atomic',
+          description: 'Pods that do not report: their proxies are not counted here. At most 10.',
+        }),
+      ),
+    },
+    {
+      description:
+        'How proxies share the limits of rules with delivery: Quota. Written when something of weight has changed, ' +
+        'at most every 30 seconds.',
+    },
+  )
+}
+
 const status = Type.Object(
   {
     ...commonStatus(),
@@ -210,9 +295,27 @@ const status = Type.Object(
       }),
     ),
     ...feedStatus('limits'),
+    quota: Type.Optional(quotaStatus()),
+    leases: Type.Optional(
+      Type.Object(
+        {
+          perProcess: count('The most requests that a process takes ahead, of one counter.'),
+          total: count(
+            'The most that all processes together have taken and not used, so that others reject them too early.',
+          ),
+        },
+        {
+          description:
+            'What processes take ahead for limits with counting: Leased; never more than the limit.',
+        },
+      ),
+    ),
   },
   { description: 'The observed state. Only the operator writes it.' },
 )
+
+/** The fields about limits that proxies or processes share. */
+export type SharingStatus = DeepReadonly<Pick<Static<typeof status>, 'quota' | 'leases'>>
 
 export const rateLimitConfigKind: ResourceKind = {
   kind: 'RateLimitConfig',

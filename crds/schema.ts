@@ -16,6 +16,8 @@ export interface Schema {
   /** A hint for programs, `int64` or `date-time`. Validation in this process ignores it. */
   readonly format?: string
   readonly pattern?: string
+  /** What a text of the pattern is, in words, for a message. */
+  readonly form?: string
   /** The length in characters (code points), as the API server counts them. */
   readonly minLength?: number
   readonly maxLength?: number
@@ -112,6 +114,11 @@ export interface PolicyRule extends FieldRule {
    * rules with the same guard, and their expressions only if it is true.
    */
   readonly policyGuard?: string
+  /**
+   * Whether the evaluation of a violated rule fails, with an error that has the wrong text. CEL cannot turn an
+   * error into false.
+   */
+  readonly failsInCel?: true
 }
 
 export function withRules(

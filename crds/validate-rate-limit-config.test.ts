@@ -55,6 +55,24 @@ describe('a valid RateLimitConfig', () => {
   })
 })
 
+it('has at most 256 regular expressions, of which none is judged if there are more', () => {
+  const regexOf = (count: number, level: readonly object[]) =>
+    Array.from({ length: count }, (_, index) => ({
+      key: `${index}`,
+      match: { regex: '(' },
+      descriptors: level,
+    }))
+  const judge = (descriptors: readonly object[]) =>
+    validateRateLimitConfig({
+      ...{ apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig', metadata: { name: 'a' } },
+      spec: { domain: 'a', descriptors },
+    })
+  const message = 'has 272 regular expressions in match; at most 256 are allowed'
+  assert.deepEqual(judge(regexOf(16, regexOf(16, []))), { problems: [{ path: 'spec.descriptors', message }] })
+  const judged = judge(regexOf(16, regexOf(15, [])))
+  assert.ok('problems' in judged && judged.problems.length === 101)
+})
+
 it('any value gets a result', () => {
   for (const resource of [undefined, null, 5, 'text', [], new Date(0), new Map(), () => 1, Symbol('a'), 5n]) {
     assert.ok('problems' in validateRateLimitConfig(resource))

@@ -1,16 +1,33 @@
-import { type RateLimitConfigSpec, rateLimitConfigKind } from './rate-limit-config.ts'
-import type { SchemaProblem } from './schema.ts'
+import { maxRegexesOfDomain } from '@tollway/ratelimit/rules/regex.ts'
+import { type RateLimitConfigSpec, rateLimitConfigKind, rateLimitConfigLimits } from './rate-limit-config.ts'
+import { type Fields, isFields, type SchemaProblem } from './schema.ts'
 import { type Validated, validateResource } from './validate.ts'
 
 /**
- * Validates a whole RateLimitConfig as an API server does, with two differences: this function rejects a rule
- * below the top level that replaces itself, and reports the size of a resource that etcd would reject.
+ * Validates a whole RateLimitConfig as an API server with the admission policy does. This function also rejects
+ * regular expressions that are too large or too many, and reports the size of a resource that etcd would reject.
  */
 export function validateRateLimitConfig(resource: unknown): Validated<RateLimitConfigSpec> {
+  // Each of them takes up to 25 ms, so this comes first.
+  const regexes = isFields(resource) && isFields(resource['spec']) ? countRegexes(resource['spec'], 0) : 0
+  if (regexes > maxRegexesOfDomain) {
+    const message = `has ${regexes} regular expressions in match; at most ${maxRegexesOfDomain} are allowed`
+    return { problems: [{ path: 'spec.descriptors', message }] }
+  }
   const judged = validateResource<RateLimitConfigSpec>(rateLimitConfigKind, resource)
   if ('problems' in judged) return judged
   const bytes = countStoredBytes((resource as { readonly spec: unknown }).spec)
   return bytes > maxStoredBytes ? { problems: [tooLarge(bytes)] } : judged
+}
+
+/** Returns the number of regular expressions in the descriptors below `parent`, whose types are not known. */
+function countRegexes({ descriptors, match }: Fields, level: number): number {
+  const own = isFields(match) && typeof match['regex'] === 'string' ? 1 : 0
+  if (!Array.isArray(descriptors) || level === rateLimitConfigLimits.maxDescriptorLevels) return own
+  return descriptors.reduce(
+    (sum: number, child: unknown) => (isFields(child) ? sum + countRegexes(child, level + 1) : sum),
+    own,
+  )
 }
 
 function tooLarge(bytes: number): SchemaProblem {

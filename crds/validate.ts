@@ -186,7 +186,7 @@ function judgeString(schema: Schema, value: unknown, path: string, report: Repor
     reportType(schema, value, path, report)
     return
   }
-  const { minLength = 0, maxLength = Infinity, pattern } = schema
+  const { minLength = 0, maxLength = Infinity, pattern, form } = schema
   const length = countCharacters(value)
   if (length < minLength) {
     report(path, `${describeFound(value)} is too short; expected ${describeAllowed(schema)}`)
@@ -195,7 +195,8 @@ function judgeString(schema: Schema, value: unknown, path: string, report: Repor
     report(path, `${describeFound(value)} has ${length} characters; expected ${describeAllowed(schema)}`)
   }
   if (pattern !== undefined && !new RegExp(pattern, 'u').test(value)) {
-    report(path, `${describeFound(value)} does not have the form ${pattern}`)
+    const why = form === undefined ? `does not have the form ${pattern}` : `is not allowed; expected ${form}`
+    report(path, `${describeFound(value)} ${why}`)
   }
 }
 

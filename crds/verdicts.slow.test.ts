@@ -25,7 +25,8 @@ const resources = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfig
 const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
 const merchants = '/apis/tollway.dev/v1alpha1/namespaces/default/merchants'
 const strict = 'fieldValidation=Strict'
-const cases = [...readCases('rate-limit-configs.yaml', 'RateLimitConfig'), ...largeCases]
+const fileCases = readCases('rate-limit-configs.yaml', 'RateLimitConfig')
+const cases = [...fileCases, ...largeCases]
 const routeCases = readCases('animation-stream-routes.yaml', 'AnimationStreamRoute')
 const merchantCases = readCases('merchants.yaml', 'Merchant')
 
@@ -160,12 +161,14 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
     assert.match(describeAnswer(applied), /rateLimit\.later: field not declared in schema/)
   })
 
-  for (const { name, resource, problems } of cases) {
+  for (const each of cases) {
+    const { name, resource, problems } = each
     const isRight = problems.length === 0
     it(`${isRight ? 'accepts' : 'rejects'}: ${name}`, async () => {
       const answer = await tryOut(resource)
       assert.equal(isAccepted(answer), isRight, describeAnswer(answer))
       if (isAccepted(answer)) assertSameSpec(answer, resource)
+      else if (fileCases.includes(each)) assertNamesField(answer, problems)
     })
   }
 
@@ -297,12 +300,74 @@ describe('a real API server with the definition', { skip: missingKubeAssets(), t
       { key: 'b', match: { prefix: 'a', suffix: 'b' } },
       new RegExp(`${where}: match needs exactly one of exact, oneOf, prefix, suffix, cidr, regex`),
     ],
+    [
+      'a regular expression that is none',
+      { key: 'b', match: { regex: '/v(1|2' } },
+      /descriptors: match\.regex must be a regular expression in the syntax of RE2.*: missing closing \): `\/v\(1\|2`$/,
+    ],
+    [
+      'a time zone that is none',
+      { key: 'b', rateLimit: { unit: 'day', requestsPerUnit: 1, calendar: { timeZone: 'Europe/Paradise' } } },
+      /descriptors: .*calendar\.timeZone must be a name of the IANA .*: unknown time zone Europe\/Paradise$/,
+    ],
   ]
+  const daily = { unit: 'day', requestsPerUnit: 1 }
+  const ipv4Groups = { groupBy: { ipv4Prefix: 24 } }
+  const groupsNeedAddresses = 'groupBy needs match.cidr, or neither match nor value'
+  const concurrencyFields =
+    'algorithm: Concurrency needs maxConcurrent and leaseSeconds, which no other algorithm has, and excludes unit, ' +
+    'requestsPerUnit, unitMultiplier, countRejected'
+  const noWildcard =
+    'neither key nor value can contain a * beside match or groupBy; beside match, value is a name'
+  const onEachLevel: readonly [string, JsonObject, string][] = [
+    ['groupBy beside a value', { key: 'b', value: 'c', ...ipv4Groups }, groupsNeedAddresses],
+    ['groupBy beside a prefix', { key: 'b', match: { prefix: 'a' }, ...ipv4Groups }, groupsNeedAddresses],
+    [
+      'groupBy beside shareThreshold',
+      { key: 'b', match: { cidr: ['::/0'] }, ...ipv4Groups, shareThreshold: true },
+      'set either groupBy or shareThreshold, not both',
+    ],
+    ['groupBy without a length', { key: 'b', groupBy: {} }, 'groupBy needs ipv4Prefix, ipv6Prefix or both'],
+    ['a * in a key beside groupBy', { key: 'b*', ...ipv4Groups }, noWildcard],
+    ['a * in a value beside match', { key: 'b', value: 'c*', match: { prefix: 'a' } }, noWildcard],
+    ['Concurrency alone', { key: 'b', rateLimit: { algorithm: 'Concurrency' } }, concurrencyFields],
+    [
+      'Concurrency with a window',
+      {
+        key: 'b',
+        rateLimit: { algorithm: 'Concurrency', maxConcurrent: 2, leaseSeconds: 3, unitMultiplier: 2 },
+      },
+      concurrencyFields,
+    ],
+    [
+      'holds of a window',
+      { key: 'b', rateLimit: { ...daily, maxConcurrent: 2, leaseSeconds: 3 } },
+      concurrencyFields,
+    ],
+    [
+      'holds in one of several limits',
+      { key: 'b', limits: [{ ...daily, maxConcurrent: 2 }, daily] },
+      concurrencyFields,
+    ],
+  ]
+  for (const [name, descriptor, message] of onEachLevel) {
+    it(`says what to do about ${name} on each level`, async () => {
+      const nested = nestedOnce(descriptor)
+      const first = { ...nested, spec: { domain: 'a', descriptors: [descriptor] } }
+      for (const resource of [first, nested]) {
+        const answer = await tryOut(resource)
+        assert.equal(answer.status, 422)
+        assert.ok(describeAnswer(answer).includes(message), describeAnswer(answer))
+      }
+    })
+  }
+
   for (const [name, descriptor, message] of below) {
     it(`says what to do about ${name} below the first level`, async () => {
       const answer = await tryOut(nestedOnce(descriptor))
       assert.equal(answer.status, 422)
       assert.match(describeAnswer(answer), message)
+      assert.ok(describeAnswer(answer).length < 600, describeAnswer(answer))
     })
   }
 
@@ -378,6 +443,14 @@ function isAccepted({ status }: ApiAnswer): boolean {
 function assertSameSpec({ body }: ApiAnswer, resource: unknown): void {
   const judged = validateRateLimitConfig(resource)
   if ('value' in judged) assert.deepEqual(judged.value, (body as { spec: unknown }).spec)
+}
+
+/** Asserts that the answer names the last field of the path of at least one problem of the spec. */
+function assertNamesField(answer: ApiAnswer, problems: readonly string[]): void {
+  const paths = problems.filter(problem => problem.startsWith('spec.')).map(problem => problem.split(': ')[0])
+  const names = paths.map(path => `${path?.match(/[A-Za-z]\w*/g)?.at(-1)}`)
+  const found = describeAnswer(answer)
+  assert.ok(names.length === 0 || names.some(name => found.includes(name)), `${names}: ${found}`)
 }
 
 function isEstablished({ body }: ApiAnswer): boolean {

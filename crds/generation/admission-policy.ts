@@ -12,7 +12,7 @@ const policyName = `${rateLimitConfigKind.plural}.${apiGroup}`
 /**
  * Returns a ValidatingAdmissionPolicy and its binding (admissionregistration.k8s.io/v1) with the rules of
  * descriptors that a definition cannot have in CEL, most of them for the levels below the first. One
- * expression has all rules and visits each descriptor once; only the message searches for the violated rule
+ * variable has all rules and visits each descriptor once; only the message searches for the violated rule
  * and its level. An update that leaves the descriptors unchanged is admitted, so that a resource that
  * violates a newer rule can still be changed in other fields.
  */
@@ -44,10 +44,13 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
             'object.spec.descriptors != oldObject.spec.descriptors',
         },
       ],
-      variables: messageVariables(rulesOfDescriptors),
+      variables: [
+        { name: 'valid', expression: forAllLevels(rulesOfDescriptors) },
+        ...messageVariables(rulesOfDescriptors),
+      ],
       validations: [
         {
-          expression: forAllLevels(rulesOfDescriptors),
+          expression: `variables.valid // ${describeErrors(rulesOfDescriptors)}`,
           messageExpression: firstMessage(rulesOfDescriptors),
           reason: 'Invalid',
         },
@@ -61,6 +64,15 @@ export function admissionPolicy(): readonly [policy: JsonObject, binding: JsonOb
     spec: { policyName, validationActions: ['Deny'] },
   }
   return [policy, binding]
+}
+
+/**
+ * Returns the comment of the validation. An API server has no message for an error of the evaluation: it answers
+ * with the error and the expression, which therefore is short and says what the error is about.
+ */
+function describeErrors(rules: readonly DescriptorRule[]): string {
+  const messages = rules.filter(({ rule }) => rule.failsInCel).map(({ rule }) => rule.cel.message)
+  return `spec.descriptors[*].descriptors: ${[...new Set(messages)].join('; ')}`
 }
 
 const { maxDescriptorLevels } = rateLimitConfigLimits

@@ -70,7 +70,7 @@ const keywords = [
 ] as const satisfies readonly (keyof Schema)[]
 
 const nested: readonly string[] = ['properties', 'items', 'additionalProperties']
-const inProcess: readonly string[] = ['rules', 'tooManyItems']
+const inProcess: readonly string[] = ['rules', 'tooManyItems', 'form']
 const known = new Set<string>([...keywords, ...nested, ...inProcess])
 
 /**

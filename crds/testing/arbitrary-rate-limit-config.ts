@@ -1,30 +1,38 @@
-import { type FieldTable, limitFields, type RuleField } from '@tollway/ratelimit/rules/fields.ts'
+import { type FieldTable, limitFields, matchFields, type RuleField } from '@tollway/ratelimit/rules/fields.ts'
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 
-/** Generates mostly values of `right`, and sometimes any other JSON value. */
-function mostly<T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> {
-  const wrong = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], {
-    name: 'a',
-  })
-  return fc.oneof({ weight: 40, arbitrary: right }, { weight: 1, arbitrary: wrong })
+/** How many values are right for each wrong one: a resource has many values, and half of the resources are valid. */
+const rightForOneWrong = 150
+
+/** Generates mostly values of `right`, and sometimes values of `wrong`. */
+function mostly(
+  right: fc.Arbitrary<unknown>,
+  wrong: fc.Arbitrary<unknown> = anything,
+): fc.Arbitrary<unknown> {
+  return fc.oneof({ weight: rightForOneWrong, arbitrary: right }, { weight: 1, arbitrary: wrong })
 }
 
-const name = fc.constantFrom('a', 'b', 'pay')
+const anything = fc.constantFrom<unknown>(null, '', 'text', 0, -1, 1.5, true, false, [], {}, ['a'], {
+  name: 'a',
+})
 
-/** A limit with fields of each kind. About half of the combinations are valid. */
-const window = fc.record(
-  {
-    unit: unit(),
-    requestsPerUnit: fc.oneof(fc.nat(100), fc.nat(0xffffffff)),
-    ...fieldsOf(limitFields),
-  },
-  { requiredKeys: ['unit', 'requestsPerUnit'] },
-)
+const oneOf = (...texts: readonly string[]) => fc.constantFrom(...texts)
+/** Generates maps with all fields of `required`, and any fields of `more`. */
+const mapOf = (
+  required: Record<string, fc.Arbitrary<unknown>>,
+  more: Record<string, fc.Arbitrary<unknown>> = {},
+) => fc.record({ ...required, ...more }, { requiredKeys: Object.keys(required) })
+/** Generates maps with any fields of all these maps. */
+const mergeOf = (...maps: readonly fc.Arbitrary<unknown>[]) =>
+  fc.tuple(...maps).map(parts => Object.assign({}, ...parts) as object)
 
-/** Generates values for each field of a table; a few are out of bounds. */
-function fieldsOf(table: FieldTable): Record<string, fc.Arbitrary<unknown>> {
-  return Object.fromEntries(Object.entries(table).map(([name, field]) => [name, valueFor(field)]))
+/** Returns a generator for each field of a table. A few of the values are out of bounds. */
+function fieldsOf<Name extends string>(table: FieldTable & Record<Name, RuleField>) {
+  return Object.fromEntries(Object.entries(table).map(([name, field]) => [name, valueFor(field)])) as Record<
+    Name,
+    fc.Arbitrary<unknown>
+  >
 }
 
 function valueFor(field: RuleField): fc.Arbitrary<unknown> {
@@ -32,88 +40,112 @@ function valueFor(field: RuleField): fc.Arbitrary<unknown> {
     case 'flag':
       return fc.boolean()
     case 'count':
-      return fc.oneof(fc.integer({ min: 0, max: 3 }), fc.nat(field.maximum), fc.constant(field.maximum + 1))
+      return mostly(
+        fc.oneof(fc.integer({ min: 1, max: 3 }), fc.integer({ min: 1, max: field.maximum })),
+        fc.constantFrom(0, field.maximum + 1),
+      )
     case 'choice':
-      return fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...field.words) }, fc.constant('Someday'))
+      return mostly(oneOf(...field.words), fc.constant('Someday'))
     case 'text':
-      return fc.constantFrom('UTC', 'Europe/Copenhagen', 'Asia/Tokyo', 'Nowhere')
+      return oneOf('a', 'b')
     case 'texts':
-      return fc.array(fc.constantFrom('a', 'b', '10.0.0.0/8', '::1'), { minLength: 1, maxLength: 2 })
+      return fc.uniqueArray(oneOf('a', 'b', 'c'), { minLength: 1, maxLength: 2 })
     case 'group':
-      return fc.record(fieldsOf(field.fields), {
-        requiredKeys: Object.keys(field.fields).filter(name => 'required' in (field.fields[name] ?? {})),
-      })
+      return fc.record(fieldsOf(field.fields), { requiredKeys: [] })
   }
 }
 
-const limits = fc.array(mostly(window), { minLength: 1, maxLength: 4 })
+const ofLimit = fieldsOf(limitFields)
+const { headers, countRejected, unitMultiplier, maxConcurrent, leaseSeconds } = ofLimit
+const { anchorMonth, anchorDay, anchorWeekday } = fieldsOf(limitFields.calendar.fields)
+const timeZone = mostly(oneOf('UTC', 'Europe/Copenhagen', 'Asia/Tokyo'), fc.constant('Nowhere'))
+const requestsPerUnit = mostly(fc.oneof(fc.nat(100), fc.nat(0xffffffff)))
+const unit = mostly(oneOf(...units))
+const windowOf = (algorithm: string) => ({ unit, requestsPerUnit, algorithm: fc.constant(algorithm) })
+const calendarOf = (unitOfAnchors: string, anchors: Record<string, fc.Arbitrary<unknown>>) =>
+  mapOf({ unit: fc.constant(unitOfAnchors), requestsPerUnit, calendar: mapOf({ timeZone }, anchors) })
 
-const rateLimit = fc.oneof(
-  { weight: 6, arbitrary: fc.record({ unit: mostly(unit()), requestsPerUnit: mostly(fc.nat()) }) },
-  {
-    weight: 2,
-    arbitrary: fc.record(
-      {
-        unlimited: mostly(fc.constant(true)),
-        name: mostly(fc.constant('self')),
-        replaces: mostly(replaces()),
-      },
-      { requiredKeys: ['unlimited'] },
-    ),
-  },
-  { weight: 2, arbitrary: window },
-  {
-    weight: 1,
-    arbitrary: fc.record(
-      { unit: unit(), requestsPerUnit: fc.nat(), unlimited: fc.boolean() },
-      { requiredKeys: [] },
-    ),
-  },
+/** A limit of each algorithm and calendar with the fields that it can have. */
+const rightLimit = fc.oneof(
+  mapOf({ unit, requestsPerUnit }, { headers, countRejected, unitMultiplier }),
+  calendarOf('day', {}),
+  calendarOf('week', { anchorWeekday }),
+  calendarOf('year', { anchorMonth, anchorDay }),
+  mapOf({ ...windowOf('SlidingWindow'), requestsPerUnit: fc.nat(100) }, { countRejected }),
+  mapOf(
+    { ...windowOf('TokenBucket'), requestsPerUnit: fc.nat(100) },
+    { burst: fc.integer({ min: 1, max: 9 }) },
+  ),
+  mapOf({ algorithm: fc.constant('Concurrency'), maxConcurrent, leaseSeconds }, { headers }),
+)
+const limit = fc.oneof(
+  { weight: 9, arbitrary: mostly(rightLimit) },
+  { weight: 1, arbitrary: mapOf({ unit, requestsPerUnit }, { ...ofLimit, calendar: mapOf({ timeZone }) }) },
 )
 
-function unit(): fc.Arbitrary<string> {
-  return fc.constantFrom(...units)
-}
+const name = oneOf('a', 'b', 'pay')
+const replaces = fc.array(mostly(mapOf({ name: mostly(name) })), { maxLength: 3 })
+const unlimited = mapOf(
+  { unlimited: mostly(fc.constant(true)) },
+  { name: mostly(fc.constant('self'), name), replaces: mostly(replaces) },
+)
+const rateLimit = mostly(
+  fc.oneof({ weight: 4, arbitrary: limit }, { weight: 1, arbitrary: unlimited }),
+  mapOf({}, { unit, requestsPerUnit, unlimited: fc.boolean() }),
+)
+const limits = mostly(fc.array(limit, { minLength: 2, maxLength: 3 }), fc.array(limit, { maxLength: 1 }))
+const limiting = mostly(
+  fc.oneof(fc.constant({}), mapOf({ rateLimit: mostly(rateLimit) }), mapOf({ limits: mostly(limits) })),
+  mapOf({ rateLimit, limits }),
+)
 
-function replaces(): fc.Arbitrary<unknown[]> {
-  return fc.array(mostly(fc.record({ name: mostly(name) })), { maxLength: 3 })
-}
+const networks = ['10.0.0.0/8', '10.1.0.0/16', '::1', '2001:db8::/32', '::ffff:192.0.2.0/120']
+const cidr = fc.uniqueArray(mostly(oneOf(...networks), oneOf('10.0.0.1/8', 'a')), {
+  minLength: 1,
+  maxLength: 2,
+})
+const regex = mostly(
+  oneOf('a|b', '/v[0-9]+/.*', '(?i)c{2,3}', '\\pL+'),
+  oneOf('(a', '(?=a)b', 'a{2}{3}', 'a{1001}', '[[:foo:]]', 'a\\'),
+)
+const ways = { ...fieldsOf(matchFields.match.fields), cidr, regex }
+const match = mostly(
+  fc.oneof(...Object.entries(ways).map(([kind, texts]) => mapOf({ [kind]: mostly(texts) }))),
+  mapOf({}, ways),
+)
+const { ipv4Prefix, ipv6Prefix } = fieldsOf(matchFields.groupBy.fields)
+const groupBy = mostly(fc.oneof(mapOf({ ipv4Prefix }, { ipv6Prefix }), mapOf({ ipv6Prefix })))
+const shareThreshold = mostly(fc.constant(true))
+/** The fields that say which values a rule matches, and what it counts together. */
+const matching = mostly(
+  fc.oneof(
+    mapOf({}, { value: mostly(oneOf('', 'a', 'b', 'c*', '*')) }),
+    mapOf({ value: mostly(oneOf('c*', '*')), shareThreshold }),
+    mapOf({ match }, { value: mostly(oneOf('', 'a', 'b')), shareThreshold }),
+    mapOf({ match: mapOf({ cidr }), groupBy }),
+    mapOf({ groupBy }),
+  ),
+  mapOf({}, { value: oneOf('', 'a', 'b*'), match, groupBy, shareThreshold }),
+)
 
-const { descriptors } = fc.letrec<{ descriptors: unknown[] }>(tie => ({
-  descriptors: fc.array(
-    mostly(
-      fc
-        .record(
-          {
-            key: mostly(fc.constantFrom('a', 'b', 'c', 'd', 'e')),
-            value: mostly(fc.constantFrom('', 'a', 'b', 'c*', '*')),
-            rateLimit: mostly(rateLimit),
-            limits: mostly(limits),
-            shadowMode: mostly(fc.boolean()),
-            shareThreshold: mostly(fc.constant(false)),
-            metadata: mostly(fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 })),
-            descriptors: mostly(tie('descriptors')),
-            oops: fc.constant(null),
-          },
-          { requiredKeys: ['key'] },
-        )
-        .map(dropMost),
+const key = mostly(oneOf('a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'))
+const rare = mapOf(
+  {},
+  {
+    shadowMode: mostly(fc.boolean()),
+    metadata: fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }), { maxKeys: 3 }),
+  },
+)
+const unknown = mostly(fc.constant({}), mapOf({ oops: fc.constant(null) }))
+const { descriptor } = fc.letrec<{ descriptor: unknown }>(tie => ({
+  descriptor: mostly(
+    mergeOf(
+      mapOf({ key }, { descriptors: mostly(fc.array(tie('descriptor'), { maxLength: 2 })) }),
+      ...[matching, limiting, rare, unknown],
     ),
-    { maxLength: 3 },
   ),
 }))
-
-/**
- * Removes most generated errors: with an unknown field in every second descriptor, no resource would be
- * valid.
- */
-function dropMost(descriptor: Readonly<Record<string, unknown>>): unknown {
-  const { oops, ...others } = descriptor
-  const { metadata, value, limits, ...rest } = others
-  // With both limits and rateLimit in every second descriptor, few resources would be valid.
-  if (limits !== undefined && value !== 'b') return { ...rest, value, ...(value === 'a' && { limits }) }
-  return oops === null && metadata === undefined && value === 'b' ? descriptor : others
-}
+const descriptors = mostly(fc.array(descriptor, { minLength: 1, maxLength: 3 }), fc.constant([]))
 
 /** Resources as parsed JSON, about half of which are valid. */
 export const nearlyRightResource: fc.Arbitrary<unknown> = fc
@@ -121,6 +153,6 @@ export const nearlyRightResource: fc.Arbitrary<unknown> = fc
     apiVersion: fc.constant('tollway.dev/v1alpha1'),
     kind: fc.constant('RateLimitConfig'),
     metadata: fc.record({ name: fc.constant('a') }),
-    spec: mostly(fc.record({ domain: mostly(name), descriptors: mostly(descriptors) })),
+    spec: mostly(fc.record({ domain: mostly(name), descriptors })),
   })
   .map(resource => JSON.parse(JSON.stringify(resource)))

@@ -46,6 +46,10 @@ export const largeCases: readonly Case[] = [
       `spec.descriptors[0].rateLimit.name: "${'n'.repeat(62)}… has 129 characters; expected a string of at most 128 characters`,
     ],
   ),
+  large('a regular expression at its limit', withRegex('a'.repeat(768))),
+  large('a regular expression beyond its limit', withRegex('a'.repeat(769)), [
+    `spec.descriptors[0].match.regex: "${'a'.repeat(62)}… has 769 characters; expected a string of 1 to 768 characters`,
+  ]),
   large('as many siblings as there may be', { domain: 'a', descriptors: siblings(maxSiblings) }),
   large('more siblings than there may be', { domain: 'a', descriptors: siblings(maxSiblings + 1) }, [
     'spec.descriptors: has 10001 items; at most 10000 are allowed',
@@ -119,6 +123,10 @@ function nested(levels: number, last: object = {}): unknown {
 function withReplaces(count: number): unknown {
   const replaces = Array.from({ length: count }, (_, index) => ({ name: `rule-${index}` }))
   return { ...smallest, descriptors: [{ key: 'a', rateLimit: { unlimited: true, replaces } }] }
+}
+
+function withRegex(regex: string): unknown {
+  return { ...smallest, descriptors: [{ key: 'a', match: { regex } }] }
 }
 
 function withMetadata(count: number): unknown {
