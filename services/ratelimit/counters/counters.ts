@@ -1,5 +1,6 @@
 import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
+import type { BucketShares } from './bucket-shares.ts'
 import type { Reservations } from './reservations.ts'
 
 /**
@@ -31,6 +32,11 @@ export interface Counters {
   readonly admit?: Admit
   /** Undefined if the backend does not support them. */
   readonly reservations?: Reservations | undefined
+  /**
+   * Undefined if the backend does not support them.
+   * @param keyPrefix the prefix of the keys that the login may use
+   */
+  openBucketShares?(keyPrefix: string): BucketShares | undefined
   /**
    * Looks for a reason why `admit` would fail although the backend answers, such as a command that the login
    * may not run. Resolves with the reason, or with the empty string if there is none or the backend does not
@@ -92,6 +98,14 @@ export interface Hit {
   readonly limit: number
   /** True for a limit per second, which may have a separate backend. */
   readonly perSecond?: boolean
+  /** Whether the hits may come from a lease of the process. */
+  readonly leased?: boolean
+}
+
+/** Returns a check of a fixed window that has the hit's counter. */
+export function toFixedWindowCheck({ key, hits, limit, expirySeconds }: Hit): LimitCheck {
+  const window = { burst: limit, windowTicks: 1, ticksPerSecond: 1, expirySeconds }
+  return { ...window, key, algorithm: 'FixedWindow', hits, limit, shadow: false, countRejected: false }
 }
 
 export const closedText = 'the counters are closed'
@@ -101,5 +115,5 @@ export const maxCount = Number.MAX_SAFE_INTEGER
 
 /** The backend failed. Callers receive the message, so it contains no secret. */
 export class CountersError extends ExpectedError {
-  override readonly name = 'CountersError'
+  override readonly name: string = 'CountersError'
 }

@@ -1,23 +1,28 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
+import { type Expiring, ExpiringTable } from './expiring-table.ts'
 import {
   endedMemoryMs,
   type Ledger,
   limitTtl,
   maxReservations,
+  maxSummed,
   type OpenReservations,
+  type RequestAssignment,
   type Reservation,
   type ReservationChange,
   type ReservationLimit,
   type ReservationOutcome,
   type Reservations,
+  readForRoom,
   TooManyReservationsError,
-  toReservingChecks,
 } from './reservations.ts'
 
 interface MemoryReservationsOptions {
   /** Admits hits in the counters of this process. */
   readonly admit: (checks: readonly LimitCheck[]) => readonly LimitOutcome[]
+  /** Names the window in which a sliding window counts hits now. */
+  readonly windowOf: (check: LimitCheck) => number
   readonly clock: Clock
   /** At most this many reservations of all ledgers are remembered, open and ended ones together. */
   readonly maxReservations?: number
@@ -27,45 +32,56 @@ interface Entry extends Reservation {
   readonly name: string
   /** The hits that each limit of the ledger counts for the open reservation. */
   readonly counted: readonly number[]
-  readonly reservedAtMs: number
+  /** For each limit that is a sliding window, the window in which these hits are; 0 for the others. */
+  readonly windows: readonly number[]
   /** By the monotonic clock: when the open reservation expires, or the ended one is forgotten. */
   readonly dueMs: number
+  /** The index in the heap of the ledger. */
+  place: number
 }
 
-/** The reservations of a ledger. Both lists are in the order of `dueMs`. */
+/** The reservations of a ledger. */
 interface OpenLedger {
-  readonly checks: readonly LimitCheck[]
+  /** As the last reservation had them. */
+  checks: readonly LimitCheck[]
   readonly entries: Map<string, Entry>
-  readonly open: Entry[]
-  readonly ended: Entry[]
+  readonly open: DueHeap
+  readonly ended: DueHeap
   /** The keys of limits whose counts have fallen since the last answer. */
   readonly decreased: string[]
 }
+
+/** At most this many ended reservations of a ledger are forgotten in one call; the next calls forget more. */
+const forgottenInOneCall = 10_000
 
 /** Reservations in the counters of this process. Each call is one turn, and so one atomic step. */
 export class MemoryReservations implements Reservations {
   readonly #options: Required<MemoryReservationsOptions>
   readonly #ledgers = new Map<string, OpenLedger>()
+  /** The name of the ledger of each request that may be repeated in a later window. */
+  readonly #assignments: ExpiringTable<Expiring & { readonly ledger: string }>
   #size = 0
 
   constructor(options: MemoryReservationsOptions) {
     this.#options = { maxReservations, ...options }
+    this.#assignments = new ExpiringTable(this.#options.maxReservations)
   }
 
   reserve({ key, checks }: Ledger, entry: string, amount: number, ttlMs: number): ReservationOutcome {
     const ledger = this.#find(key) ?? this.#create(key, checks)
     const known = ledger.entries.get(entry)
     if (known !== undefined) return this.#answer(ledger, known)
-    if (this.#size >= this.#options.maxReservations) {
-      throw new TooManyReservationsError('there are too many reservations')
-    }
+    const { maxReservations: most } = this.#options
+    if (this.#size >= most)
+      throw new TooManyReservationsError(`the process has ${most} reservations, which is the most`)
     const lastsMs = limitTtl(checks, ttlMs)
-    const reserving = toReservingChecks(checks, amount).map(check => withHold(check, entry, lastsMs))
-    const outcomes = this.#options.admit(reserving)
+    // A rejected amount is counted nowhere.
+    const reserving = checks.map(check => ({ ...check, hits: amount, countRejected: false }))
+    const outcomes = this.#options.admit(reserving.map(check => withHold(check, entry, lastsMs)))
     const isRejected = outcomes.some(({ admitted }, index) => !(admitted || checks[index]?.shadow))
     if (isRejected) {
       const limits = outcomes.map((outcome, index) => withRoom(outcome, amount, ledger.open, index))
-      return { reservation: undefined, limits, decreased: ledger.decreased.splice(0) }
+      return { reservation: undefined, isRepeated: false, limits, decreased: ledger.decreased.splice(0) }
     }
     const nowMs = this.#options.clock.nowMs()
     const made: Entry = {
@@ -74,31 +90,37 @@ export class MemoryReservations implements Reservations {
       amount,
       actual: 0,
       counted: outcomes.map(({ admitted }) => (admitted ? amount : 0)),
-      reservedAtMs: nowMs,
+      windows: checks.map(check => this.#windowOf(check)),
       expiresAtMs: nowMs + lastsMs,
       dueMs: this.#options.clock.monotonicMs() + lastsMs,
+      place: 0,
     }
     this.#size += 1
+    ledger.checks = checks
     ledger.entries.set(entry, made)
-    insert(ledger.open, made)
-    return { reservation: made, limits: outcomes, decreased: ledger.decreased.splice(0) }
+    ledger.open.add(made)
+    return { reservation: made, isRepeated: false, limits: outcomes, decreased: ledger.decreased.splice(0) }
   }
 
   change(ledgerKey: string, entry: string, change: ReservationChange): ReservationOutcome {
     const ledger = this.#find(ledgerKey)
     const known = ledger?.entries.get(entry)
     if (ledger === undefined || known === undefined) {
-      return { reservation: undefined, limits: [], decreased: [] }
+      return { reservation: undefined, isRepeated: false, limits: [], decreased: [] }
     }
     const { clock } = this.#options
     let changed = known
     if (change.do === 'extend' && known.state === 'open') {
       const ttlMs = limitTtl(ledger.checks, change.ttlMs)
-      this.#extendHolds(ledger, known, ttlMs)
-      changed = { ...known, expiresAtMs: clock.nowMs() + ttlMs, dueMs: clock.monotonicMs() + ttlMs }
-      remove(ledger.open, known)
-      ledger.entries.set(entry, changed)
-      insert(ledger.open, changed)
+      if (this.#extendHolds(ledger, known, ttlMs)) {
+        changed = { ...known, expiresAtMs: clock.nowMs() + ttlMs, dueMs: clock.monotonicMs() + ttlMs }
+        ledger.open.delete(known)
+        ledger.entries.set(entry, changed)
+        ledger.open.add(changed)
+      } else {
+        this.#count(ledger, known, 0)
+        changed = this.#end(ledger, known, { state: 'expired' })
+      }
     } else if (change.do === 'release' && known.state === 'open') {
       this.#count(ledger, known, 0)
       changed = this.#end(ledger, known, { state: 'released' })
@@ -109,12 +131,25 @@ export class MemoryReservations implements Reservations {
     return this.#answer(ledger, changed)
   }
 
-  read(ledgerKey: string): OpenReservations {
-    const { open = [], decreased = [] } = this.#find(ledgerKey) ?? {}
+  assign({ key, ledger, instead, ttlMs }: RequestAssignment): string {
+    const nowSeconds = Math.floor(this.#options.clock.monotonicMs() / 1000)
+    const known = this.#assignments.get(key, nowSeconds)
+    if (known !== undefined && known.ledger !== instead) return known.ledger
+    const expiresAt = nowSeconds + Math.ceil(ttlMs / 1000)
+    this.#assignments.set(key, { ledger, expiresAt }, nowSeconds)
+    return ledger
+  }
+
+  read(ledgerKey: string, listed: number): OpenReservations {
+    const { open, decreased = [] } = this.#find(ledgerKey) ?? {}
+    const summed = open?.values().take(maxSummed).toArray() ?? []
+    const first = summed.slice(0, listed)
     return {
-      count: open.length,
-      amount: open.reduce((sum, { amount }) => sum + amount, 0),
-      nextExpiryMs: open[0]?.expiresAtMs,
+      count: open?.size ?? 0,
+      summed: summed.length,
+      amount: summed.reduce((sum, { amount }) => sum + amount, 0),
+      nextExpiryMs: summed[0]?.expiresAtMs,
+      first: first.map(({ name, amount, expiresAtMs }) => ({ entry: name, amount, expiresAtMs })),
       decreased: decreased.splice(0),
     }
   }
@@ -124,13 +159,19 @@ export class MemoryReservations implements Reservations {
     for (const [key, { open, ended, decreased }] of this.#ledgers) {
       this.#find(key)
       all.push(...decreased.splice(0))
-      if (open.length === 0 && ended.length === 0) this.#ledgers.delete(key)
+      if (open.size === 0 && ended.size === 0) this.#ledgers.delete(key)
     }
     return all
   }
 
   #create(key: string, checks: readonly LimitCheck[]): OpenLedger {
-    const ledger: OpenLedger = { checks, entries: new Map(), open: [], ended: [], decreased: [] }
+    const ledger: OpenLedger = {
+      checks,
+      entries: new Map(),
+      open: new DueHeap(),
+      ended: new DueHeap(),
+      decreased: [],
+    }
     this.#ledgers.set(key, ledger)
     return ledger
   }
@@ -140,36 +181,42 @@ export class MemoryReservations implements Reservations {
     const ledger = this.#ledgers.get(key)
     if (ledger === undefined) return undefined
     const nowMs = this.#options.clock.monotonicMs()
-    for (let first = ledger.open[0]; first !== undefined && first.dueMs <= nowMs; first = ledger.open[0]) {
+    for (let first = ledger.open.first(); first && first.dueMs <= nowMs; first = ledger.open.first()) {
       this.#count(ledger, first, 0)
       this.#end(ledger, first, { state: 'expired' }, first.dueMs)
     }
-    for (let first = ledger.ended[0]; first !== undefined && first.dueMs <= nowMs; first = ledger.ended[0]) {
-      ledger.ended.shift()
+    for (let count = 0; count < forgottenInOneCall; count++) {
+      const first = ledger.ended.first()
+      if (first === undefined || first.dueMs > nowMs) break
+      ledger.ended.delete(first)
       ledger.entries.delete(first.name)
       this.#size -= 1
     }
     return ledger
   }
 
-  #extendHolds({ checks }: OpenLedger, { name, counted }: Entry, ttlMs: number): void {
-    for (const [index, check] of checks.entries()) {
+  /** Returns false if a hold has ended before its reservation: the clock may have stepped, or it was given back. */
+  #extendHolds({ checks }: OpenLedger, { name, counted }: Entry, ttlMs: number): boolean {
+    return checks.every((check, index) => {
       const hits = counted[index] ?? 0
-      if (check.algorithm !== 'Concurrency' || hits === 0) continue
-      const held = withHold(check, name, ttlMs)
-      this.#options.admit([{ ...held, hits: -hits }])
-      // It is not a new hold, so it has no limit.
-      this.#options.admit([{ ...held, limit: Number.MAX_SAFE_INTEGER, hits }])
-    }
+      if (check.algorithm !== 'Concurrency' || hits === 0) return true
+      const [outcome] = this.#options.admit([{ ...withHold(check, name, ttlMs, true), hits }])
+      return outcome?.admitted === true
+    })
+  }
+
+  #windowOf(check: LimitCheck): number {
+    return check.algorithm === 'SlidingWindow' ? this.#options.windowOf(check) : 0
   }
 
   /** Counts these hits in the place of the reserved ones. Nothing that was used stays held. */
-  #count(ledger: OpenLedger, { name, counted, reservedAtMs }: Entry, hits: number): void {
-    const { admit, clock } = this.#options
+  #count(ledger: OpenLedger, { name, counted, windows }: Entry, hits: number): void {
+    const { admit } = this.#options
     for (const [index, check] of ledger.checks.entries()) {
       const used = check.algorithm === 'Concurrency' ? 0 : hits
       const more = used - (counted[index] ?? 0)
-      if (more === 0 || (more < 0 && !isSameWindow(check, reservedAtMs, clock.nowMs()))) continue
+      // A sliding window gives back only what is counted in its current window.
+      if (more === 0 || (more < 0 && this.#windowOf(check) !== windows[index])) continue
       // What was used counts even beyond the limit.
       admit([{ ...withHold(check, name, 0), hits: more, countRejected: true }])
       if (more < 0) ledger.decreased.push(check.key)
@@ -189,57 +236,102 @@ export class MemoryReservations implements Reservations {
       counted: entry.counted.map(() => 0),
       dueMs: endMs + endedMemoryMs,
     }
-    remove(entry.state === 'open' ? ledger.open : ledger.ended, entry)
+    const list = entry.state === 'open' ? ledger.open : ledger.ended
+    list.delete(entry)
     ledger.entries.set(entry.name, ended)
-    insert(ledger.ended, ended)
+    ledger.ended.add(ended)
     return ended
   }
 
   #answer({ checks, decreased }: OpenLedger, entry: Entry): ReservationOutcome {
     const limits = checks.flatMap(check => this.#options.admit([{ ...check, hits: 0 }]))
-    return { reservation: entry, limits, decreased: decreased.splice(0) }
+    return { reservation: entry, isRepeated: true, limits, decreased: decreased.splice(0) }
   }
 }
 
 /** Names the hold of a reservation, if the limit has holds. */
-function withHold(check: LimitCheck, name: string, ttlMs: number): LimitCheck {
+function withHold(check: LimitCheck, name: string, ttlMs: number, renews = false): LimitCheck {
   if (check.algorithm !== 'Concurrency') return check
-  return { ...check, hold: { name, ticks: Math.ceil((ttlMs / 1000) * check.ticksPerSecond) } }
+  const ticks = Math.ceil((ttlMs / 1000) * check.ticksPerSecond)
+  return { ...check, hold: { name, ticks, ...(renews && { renews }) } }
 }
 
 /** Adds when the limit has room for the amount because reservations expire, if they suffice. */
-function withRoom(
-  outcome: LimitOutcome,
-  amount: number,
-  open: readonly Entry[],
-  index: number,
-): ReservationLimit {
+function withRoom(outcome: LimitOutcome, amount: number, open: DueHeap, index: number): ReservationLimit {
   let missing = outcome.admitted ? 0 : amount - outcome.remaining
   if (missing <= 0) return outcome
-  for (const { counted, expiresAtMs } of open) {
+  for (const { counted, expiresAtMs } of open.values().take(readForRoom)) {
     missing -= counted[index] ?? 0
     if (missing <= 0) return { ...outcome, roomAtMs: expiresAtMs }
   }
   return outcome
 }
 
-/**
- * Returns whether the limit can give back what was counted at `thenMs`. A fixed window is part of the key,
- * and the debt of a token bucket has no time. Only a sliding window forgets in which window hits were
- * counted.
- */
-function isSameWindow({ algorithm, windowTicks, ticksPerSecond }: LimitCheck, thenMs: number, nowMs: number) {
-  const windowMs = (windowTicks / ticksPerSecond) * 1000
-  return algorithm !== 'SlidingWindow' || Math.floor(thenMs / windowMs) === Math.floor(nowMs / windowMs)
+/** A binary heap of entries by `dueMs`, from which any entry can be deleted. */
+class DueHeap {
+  readonly #heap: Entry[] = []
+
+  get size(): number {
+    return this.#heap.length
+  }
+
+  first(): Entry | undefined {
+    return this.#heap[0]
+  }
+
+  /** Returns the entries in the order of `dueMs`, each when it is asked for. */
+  *values(): Generator<Entry> {
+    const next = this.#heap.slice(0, 1)
+    for (let entry = takeFirst(next); entry !== undefined; entry = takeFirst(next)) {
+      yield entry
+      const child = 2 * entry.place + 1
+      next.push(...this.#heap.slice(child, child + 2))
+    }
+  }
+
+  add(entry: Entry): void {
+    this.#rise(entry, this.#heap.length)
+  }
+
+  delete(entry: Entry): void {
+    const last = this.#heap.pop()
+    if (last === undefined || last === entry) return
+    this.#rise(last, entry.place)
+    this.#sink(last)
+  }
+
+  #put(entry: Entry, place: number): void {
+    this.#heap[place] = entry
+    entry.place = place
+  }
+
+  #rise(entry: Entry, from: number): void {
+    let place = from
+    while (place > 0) {
+      const parent = this.#heap[(place - 1) >>> 1] as Entry
+      if (parent.dueMs <= entry.dueMs) break
+      this.#put(parent, place)
+      place = (place - 1) >>> 1
+    }
+    this.#put(entry, place)
+  }
+
+  #sink(entry: Entry): void {
+    for (;;) {
+      const child = 2 * entry.place + 1
+      const [left, right] = [this.#heap[child], this.#heap[child + 1]]
+      const earlier = right !== undefined && left !== undefined && right.dueMs < left.dueMs ? right : left
+      if (earlier === undefined || earlier.dueMs >= entry.dueMs) return
+      const place = earlier.place
+      this.#put(earlier, entry.place)
+      this.#put(entry, place)
+    }
+  }
 }
 
-function insert(list: Entry[], entry: Entry): void {
-  let at = list.length
-  while (at > 0 && (list[at - 1]?.dueMs ?? 0) > entry.dueMs) at -= 1
-  list.splice(at, 0, entry)
-}
-
-function remove(list: Entry[], entry: Entry): void {
-  const at = list.indexOf(entry)
-  if (at >= 0) list.splice(at, 1)
+function takeFirst(entries: Entry[]): Entry | undefined {
+  let first = 0
+  for (const [index, { dueMs }] of entries.entries()) if (dueMs < (entries[first]?.dueMs ?? 0)) first = index
+  const [taken] = entries.splice(first, 1)
+  return taken
 }

@@ -2,10 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type Clock, systemClock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
+import { cpuMsOf } from '../../../test/support/cpu-time.ts'
+import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
+import { bucketGrantMs } from './bucket-shares.ts'
 import { type Hit, maxCount } from './counters.ts'
 import { createMemoryCounters } from './memory.ts'
+import { MemoryBucketShares } from './memory-bucket-shares.ts'
+import { MemoryReservations } from './memory-reservations.ts'
+import { endedMemoryMs, type Reservations } from './reservations.ts'
 import { countersContract } from './testing/counters.contract.ts'
-import { reservationsContract } from './testing/reservations.contract.ts'
+import { clockStepsContract, reservationsContract } from './testing/reservations.contract.ts'
 import { stopWhenOverContract } from './testing/stop-when-over.contract.ts'
 
 type MemoryCounters = ReturnType<typeof createMemoryCounters>
@@ -26,6 +32,16 @@ function openMemory(
 
 countersContract('memory', async () => openMemory())
 reservationsContract('memory', async () => ({ counters: createMemoryCounters({ clock: systemClock }) }))
+clockStepsContract('memory', async () => {
+  let nowMs = 0
+  const counters = createMemoryCounters({ clock: { nowMs: () => nowMs, monotonicMs: () => 0 } })
+  return {
+    counters,
+    setTime(seconds) {
+      nowMs = seconds * 1000
+    },
+  }
+})
 stopWhenOverContract('memory', async () => openMemory(undefined, true))
 
 function hit(key: string, hits: number, expirySeconds: number, limit = maxCount): Hit {
@@ -156,4 +172,152 @@ test('counters are a map of sums with expiry, which never exceeds its limit', as
       }
     }),
   )
+})
+
+for (const [step, stepMs] of [
+  ['forward', 3_600_000],
+  ['back to the window before', -7_200_000],
+] as const) {
+  test(`a step of the clock ${step} lets no reservation and no hold outlive its time`, async () => {
+    let [nowMs, monotonicMs] = [1_000_000_000_000, 5_000]
+    const counters = createMemoryCounters({ clock: { nowMs: () => nowMs, monotonicMs: () => monotonicMs } })
+    const check = (key: string): LimitCheck => ({
+      ...{ key, algorithm: key as LimitCheck['algorithm'], hits: 0, limit: 10, burst: 10 },
+      ...{ windowTicks: 86_400_000_000, ticksPerSecond: 1_000_000, expirySeconds: 86_400 },
+      ...{ shadow: false, countRejected: false },
+    })
+    const reservations = counters.reservations as Reservations
+    const keys = ['FixedWindow', 'SlidingWindow', 'TokenBucket', 'Concurrency']
+    const remaining = async () => {
+      const outcomes = await counters.admit?.(keys.map(check))
+      return outcomes?.map(outcome => outcome.remaining)
+    }
+    for (const key of keys) await reservations.reserve({ key, checks: [check(key)] }, 'a', 4, 60_000)
+    nowMs += stepMs
+    for (const ms of [59_999, 1]) {
+      const { reservation } = await reservations.change('FixedWindow', 'a', { do: 'look' })
+      assert.equal(reservation?.state, 'open')
+      nowMs += ms
+      monotonicMs += ms
+    }
+    await reservations.sweep('')
+    assert.deepEqual(await remaining(), [10, 10, 10, 10])
+  })
+}
+
+test('reservations end and are forgotten in the order of their times, whatever the order of the calls', () => {
+  const key = 'FixedWindow'
+  const limit = 1_000_000
+  const check: LimitCheck = {
+    ...{ key, algorithm: key, hits: 0, limit, burst: limit, windowTicks: 86_400, ticksPerSecond: 1 },
+    ...{ expirySeconds: 86_400, shadow: false, countRejected: false },
+  }
+  const step = fc.record({
+    what: fc.constantFrom('reserve', 'extend', 'commit', 'release', 'elapse'),
+    entry: fc.nat(20),
+    amount: fc.integer({ min: 1, max: 100 }),
+    ms: fc.integer({ min: 1, max: 200_000 }),
+  })
+  fc.assert(
+    fc.property(fc.array(step, { minLength: 100, maxLength: 200 }), steps => {
+      let nowMs = 1_000_000_000_000
+      const counters = createMemoryCounters({
+        clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+      })
+      const reservations = counters.reservations as Reservations
+      /** What is counted for each reservation, and until when: when it expires, or is forgotten. */
+      const known = new Map<string, { state: string; counted: number; untilMs: number }>()
+      let forgotten = 0
+      const settle = () => {
+        for (const [entry, each] of known) {
+          if (each.state === 'open' && each.untilMs <= nowMs) {
+            known.set(entry, { state: 'expired', counted: 0, untilMs: each.untilMs + endedMemoryMs })
+          }
+          const { counted, state, untilMs } = known.get(entry) ?? each
+          if (state === 'open' || untilMs > nowMs) continue
+          forgotten += counted
+          known.delete(entry)
+        }
+      }
+      for (const { what, entry: number, amount, ms } of steps) {
+        const entry = `e${number}`
+        if (what === 'elapse') nowMs += ms
+        settle()
+        const each = known.get(entry)
+        if (what === 'reserve') {
+          void reservations.reserve({ key, checks: [check] }, entry, amount, ms)
+          if (each === undefined) known.set(entry, { state: 'open', counted: amount, untilMs: nowMs + ms })
+        } else if (what === 'extend') {
+          void reservations.change(key, entry, { do: 'extend', ttlMs: ms })
+          if (each?.state === 'open') each.untilMs = nowMs + ms
+        } else if (what === 'commit') {
+          void reservations.change(key, entry, { do: 'commit', actual: amount })
+          if (each?.state === 'open' || each?.state === 'expired') {
+            known.set(entry, { state: 'committed', counted: amount, untilMs: nowMs + endedMemoryMs })
+          }
+        } else if (what === 'release') {
+          void reservations.change(key, entry, { do: 'release' })
+          if (each?.state === 'open') {
+            known.set(entry, { state: 'released', counted: 0, untilMs: nowMs + endedMemoryMs })
+          }
+        } else void reservations.sweep('')
+        const counted = [...known.values()].reduce((sum, one) => sum + one.counted, forgotten)
+        const [outcome] = (counters.admit?.([check]) ?? []) as readonly LimitOutcome[]
+        assert.equal(outcome?.remaining, limit - counted)
+      }
+    }),
+  )
+})
+
+test('a hundred thousand reservations of one limit stall no call', async () => {
+  let nowMs = 1_000_000_000_000
+  const { reservations } = createMemoryCounters({ clock: { nowMs: () => nowMs, monotonicMs: () => nowMs } })
+  const check: LimitCheck = {
+    ...{ key: 'a', algorithm: 'FixedWindow', hits: 0, limit: maxCount, burst: maxCount, windowTicks: 86_400 },
+    ...{ ticksPerSecond: 1, expirySeconds: 86_400, shadow: false, countRejected: false },
+  }
+  const before = process.threadCpuUsage()
+  for (let entry = 0; entry < 100_000; entry++) {
+    void reservations?.reserve({ key: 'a', checks: [check] }, `e${entry}`, 1, 60_000 - (entry % 1_000))
+    if (entry % 2 === 0) void reservations?.change('a', `e${entry / 2}`, { do: 'release' })
+  }
+  nowMs += 60_000
+  await reservations?.sweep('')
+  nowMs += endedMemoryMs
+  for (let sweeps = 0; sweeps < 10; sweeps++) await reservations?.sweep('')
+  const { user, system } = process.threadCpuUsage(before)
+  assert.ok(user + system < 10_000_000, `it took ${Math.round((user + system) / 1000)} ms of CPU`)
+  assert.equal((await reservations?.change('a', 'e99999', { do: 'look' }))?.reservation, undefined)
+})
+
+test('all descriptors of the process together have at most so many reservations', () => {
+  const admit = () => []
+  const windowOf = () => 0
+  const reservations = new MemoryReservations({ admit, windowOf, clock: systemClock, maxReservations: 2 })
+  const reserve = (key: string) => reservations.reserve({ key, checks: [] }, 'a', 1, 60_000)
+  reserve('one')
+  reserve('other')
+  assert.throws(() => reserve('third'), /^TooManyReservationsError: the process has 2 reservations/)
+  assert.equal(reserve('one').reservation?.state, 'open', 'a call that is repeated needs no room')
+})
+
+test('when there are too many buckets, a further one takes no longer, until grants have expired', () => {
+  let nowMs = 0
+  const max = 50_000
+  const shares = new MemoryBucketShares({ nowMs: () => nowMs, monotonicMs: () => nowMs }, max)
+  const renew = (nth: number) => {
+    const report = { wanted: 1, held: 1, sequence: nth + 1 }
+    return shares.renew({ bucket: `bucket ${nth}`, member: 'a', capacity: 100, report })
+  }
+  const measureMs = (from: number, to: number, granted: number) =>
+    cpuMsOf(() => {
+      for (let nth = from; nth < to; nth += 1) assert.equal(renew(nth), granted)
+    })
+  const filledMs = measureMs(0, max, 1)
+  const rejectedMs = measureMs(max, max + 2_000, 0)
+  assert.ok(rejectedMs < filledMs, `${rejectedMs} ms for 2,000, after ${filledMs} ms for ${max}`)
+  shares.leave('bucket 7', 'a')
+  assert.equal(renew(max), 1, 'a bucket that its last member has left makes room at once')
+  nowMs = bucketGrantMs
+  measureMs(2 * max, 3 * max, 51)
 })

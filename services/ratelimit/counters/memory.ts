@@ -4,6 +4,7 @@ import { createMemoryAdmission } from './admission/memory-admission.ts'
 import { stopOverLimit, toReadOnly } from './batching/split-batch.ts'
 import { type Counters, CountersError, closedText, type Hit, maxCount } from './counters.ts'
 import { type Expiring, ExpiringTable } from './expiring-table.ts'
+import { MemoryBucketShares } from './memory-bucket-shares.ts'
 import { MemoryReservations } from './memory-reservations.ts'
 
 interface MemoryCountersOptions {
@@ -46,13 +47,13 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const counters = new ExpiringTable<Counter>(maxKeys)
   let closed = false
 
-  function addOne(hit: Hit, nowSeconds: number): number {
+  function addOne(hit: Hit, nowSeconds: number, isAdmission = false): number {
     const { key, hits, expirySeconds } = hit
     const counter = counters.get(key, nowSeconds)
     if (counter !== undefined) {
       const least = hits < 0 && !hit.grants ? Math.min(0, counter.count) : Number.NEGATIVE_INFINITY
       counter.count = Math.min(maxCount, Math.max(least, counter.count + hits))
-      if (hits > 0 && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
+      if (hits > 0 && !isAdmission && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
       return counter.count
     }
     if (hits === 0 || (hits < 0 && !hit.grants)) return 0
@@ -64,14 +65,15 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     return batch.map(hit => addOne(hit, nowSeconds))
   }
 
-  const admit = createMemoryAdmission({
+  const { admit, windowOf } = createMemoryAdmission({
     clock,
     maxKeys,
     // A check never gives back more than was counted, unless it grants hits.
-    count: (check, hits) => addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000),
+    count: (check, hits) => addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000, true),
   })
 
-  const reservations = new MemoryReservations({ admit, clock })
+  const reservations = new MemoryReservations({ admit, windowOf, clock })
+  const bucketShares = new MemoryBucketShares(clock)
 
   // The size is a field, because V8 would keep an object with an accessor as a slow hash table.
   const memory: MemoryCounters & { size: number } = {
@@ -86,6 +88,7 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     },
     admit: checks => (closed ? Promise.reject(new CountersError(closedText)) : admit(checks)),
     reservations,
+    openBucketShares: () => bucketShares,
     healthy: true,
     problem: '',
     onHealth() {},

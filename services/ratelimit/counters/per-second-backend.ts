@@ -1,5 +1,6 @@
 import type { LimitCheck } from './admission/limit-check.ts'
 import { addInTwoSteps, addSplit } from './batching/split-batch.ts'
+import type { BucketShares } from './bucket-shares.ts'
 import type { Channel, ChannelListener, Counters, Hit } from './counters.ts'
 import type { Reservations } from './reservations.ts'
 
@@ -27,6 +28,10 @@ export class PerSecondCounters implements AdmittingCounters {
 
   get reservations(): Reservations | undefined {
     return this.#main.reservations
+  }
+
+  openBucketShares(keyPrefix: string): BucketShares | undefined {
+    return this.#main.openBucketShares?.(keyPrefix)
   }
 
   get healthy(): boolean {

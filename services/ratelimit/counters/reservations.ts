@@ -1,5 +1,5 @@
-import { ExpectedError } from '@tollway/chassis/expected-error.ts'
 import type { LimitCheck, LimitOutcome } from './admission/limit-check.ts'
+import { CountersError } from './counters.ts'
 
 /**
  * Counts amounts in the limits of a descriptor before it is known how much is used. The limits get an amount
@@ -30,8 +30,16 @@ export interface Reservations {
     entry: string,
     change: ReservationChange,
   ): ReservationOutcome | Promise<ReservationOutcome>
-  /** Returns what is reserved in the ledger. */
-  read(ledgerKey: string): OpenReservations | Promise<OpenReservations>
+  /**
+   * Stores for a time where a request reserves, unless that is known and is not `instead`. Returns what is
+   * stored then.
+   */
+  assign(assignment: RequestAssignment): string | Promise<string>
+  /**
+   * Returns what is reserved in the ledger, with at most `listed` of the reservations that expire first.
+   * `listed` is from 1 to `maxSummed`.
+   */
+  read(ledgerKey: string, listed: number): OpenReservations | Promise<OpenReservations>
   /**
    * Ends the reservations that have expired, also those of processes that have stopped. Without a sweep, the
    * reservations of a ledger end at its next call.
@@ -48,6 +56,16 @@ export interface Ledger {
   readonly key: string
   /** The limits. Their hits are not used. */
   readonly checks: readonly LimitCheck[]
+}
+
+export interface RequestAssignment {
+  /** Names the request in the backend. */
+  readonly key: string
+  /** The name of a ledger. */
+  readonly ledger: string
+  /** The name of the ledger in which the request has no reservation; empty if that is not known of any. */
+  readonly instead: string
+  readonly ttlMs: number
 }
 
 export type ReservationChange =
@@ -75,6 +93,8 @@ export interface Reservation {
 export interface ReservationOutcome {
   /** The reservation after the call; undefined if a limit rejected it, or if it is unknown. */
   readonly reservation: Reservation | undefined
+  /** Whether an earlier call made the reservation. */
+  readonly isRepeated: boolean
   /**
    * For each limit of the ledger, in order, whether it admits the amount, and what remains after the call.
    * Empty if the reservation is unknown.
@@ -94,27 +114,40 @@ export interface ReservationLimit extends LimitOutcome {
 
 export interface OpenReservations {
   readonly count: number
+  /** The number of reservations whose amounts are summed: at most `maxSummed`, those that expire first. */
+  readonly summed: number
+  /** The sum of their amounts. */
   readonly amount: number
   /** When the first of them expires, in milliseconds of Unix time; undefined if there is none. */
   readonly nextExpiryMs: number | undefined
+  /** Those that expire first, in this order. */
+  readonly first: readonly OpenReservation[]
   /** The keys of limits that count less than before the call, because reservations have expired. */
   readonly decreased: readonly string[]
 }
 
+export interface OpenReservation extends Pick<Reservation, 'amount' | 'expiresAtMs'> {
+  readonly entry: string
+}
+
+/** A read sums up at most this many amounts, because the backend does nothing else meanwhile. */
+export const maxSummed = 1_000
+
 /** How long a reservation is remembered after its end. */
 export const endedMemoryMs = 300_000
 
-/** At most this many reservations of a ledger are remembered, open and ended ones together. */
+/**
+ * At most this many reservations of a ledger in Redis, or of all ledgers in memory, are remembered, open and ended
+ * ones together.
+ */
 export const maxReservations = 1_000_000
 
-/** There are as many reservations as are allowed; the caller has to end some of them first. */
-export class TooManyReservationsError extends ExpectedError {
-  override readonly name = 'TooManyReservationsError'
-}
+/** A rejection reads as many reservations to find out when the limit has room; they may not suffice. */
+export const readForRoom = 100
 
-/** Returns the checks with which a reservation asks for its amount: a rejected one is counted nowhere. */
-export function toReservingChecks(checks: readonly LimitCheck[], amount: number): readonly LimitCheck[] {
-  return checks.map(check => ({ ...check, hits: amount, countRejected: false }))
+/** There are as many reservations as are allowed; the caller has to end some of them first. */
+export class TooManyReservationsError extends CountersError {
+  override readonly name = 'TooManyReservationsError'
 }
 
 /** Returns the time to live, which is at most the lease of a limit that has holds. */

@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto'
 import type { LimitCheck, LimitOutcome } from '../counters/admission/limit-check.ts'
 import type { Hit } from '../counters/counters.ts'
+import { nameCapacity } from '../rules/bucket.ts'
 import { isConcurrency } from '../rules/fields.ts'
 import { type Limit, toAdmission } from '../rules/limit.ts'
 import { expirySeconds, maxResetSeconds, secondsUntilReset, windowStart } from '../rules/window.ts'
@@ -58,9 +59,9 @@ export function prepareChecks(request: DecisionRequest, matches: Matches, option
     if (needsAdmission(match, options.allOrNothing)) {
       admissions = appendItem(
         admissions,
-        prepareAdmission(match, descriptorIndex, addend, options, request.purpose),
+        prepareAdmission(match, addend, options, { descriptorIndex, purpose: request.purpose }),
       )
-    } else hits = appendItem(hits, toHit(match, addend, options))
+    } else hits = appendItem(hits, toHit(match, addend, options, request.purpose))
   }
   if (admissions !== undefined && options.allOrNothing) admissions = [joinAdmissions(admissions)]
   return { hits: hits ?? noHits, admissions: admissions ?? noAdmissions }
@@ -70,7 +71,9 @@ function toHit(
   { limit, baseKey }: NonNullable<DescriptorMatch>,
   hits: number,
   { cacheKeyPrefix, nowSeconds, jitterSeconds }: CheckOptions,
+  purpose: DecisionRequest['purpose'],
 ): Hit {
+  const isLeased = limit.counting === 'Leased' && purpose !== 'report'
   return {
     key: `${cacheKeyPrefix}${baseKey}${windowStart(nowSeconds, limit)}`,
     hits,
@@ -78,12 +81,16 @@ function toHit(
     jitterSeconds: jitterSeconds(),
     limit: limit.requestsPerUnit,
     perSecond: isPerSecond(limit),
+    leased: isLeased,
   }
 }
 
-/** Returns whether the backend for limits per second, if there is one, counts the hits of the limit. */
-export function isPerSecond({ unitSeconds, boundaries }: Limit<LimitStats>): boolean {
-  return unitSeconds === 1 && boundaries === undefined
+/**
+ * Returns whether the backend for limits per second, if there is one, counts the hits of the limit. It grants no
+ * leases.
+ */
+export function isPerSecond({ unitSeconds, boundaries, counting }: Limit<LimitStats>): boolean {
+  return unitSeconds === 1 && boundaries === undefined && counting !== 'Leased'
 }
 
 function joinAdmissions(admissions: readonly Admission[]): Admission {
@@ -94,12 +101,12 @@ function joinAdmissions(admissions: readonly Admission[]): Admission {
   }
 }
 
-function prepareAdmission(
+/** Returns the checks of the limits that match one descriptor. */
+export function prepareAdmission(
   { limit, baseKey }: NonNullable<DescriptorMatch>,
-  descriptorIndex: number,
   hits: number,
-  { cacheKeyPrefix, nowSeconds }: CheckOptions,
-  purpose: DecisionRequest['purpose'],
+  { cacheKeyPrefix, nowSeconds }: Pick<CheckOptions, 'cacheKeyPrefix' | 'nowSeconds'>,
+  { descriptorIndex = 0, purpose }: { descriptorIndex?: number; purpose?: DecisionRequest['purpose'] } = {},
 ): Admission {
   const limits = limit.members ?? [limit]
   // By its tag, a Redis Cluster keeps the keys of a rule's members on one node.
@@ -120,6 +127,8 @@ function prepareAdmission(
       expirySeconds: expirySeconds(nowSeconds, each),
       shadow: each.shadowMode,
       countRejected: each.countRejected === true || purpose === 'report',
+      ...(each.counting === 'Leased' && { leased: true }),
+      ...(each.delivery === 'Quota' && { quota: nameCapacity(baseKey, each) }),
     }
   })
   return { checks, limits, descriptorIndexes: limits.map(() => descriptorIndex) }
@@ -157,7 +166,7 @@ export function recordAdmission(
 ): ReadonlyMap<number, AdmittedDescriptor> {
   const verdicts = limits.map((limit, index) => {
     const [check, outcome] = [checks[index] as LimitCheck, outcomes[index] as LimitOutcome]
-    record(limit, check, outcome, options.nearLimitRatio)
+    recordHits(limit, check, outcome, options.nearLimitRatio)
     const resetSeconds = findResetSeconds(limit, check, outcome, options.nowSeconds)
     const delays = delaysNext(check, outcome, checks, outcomes)
     return { limit, outcome, resetSeconds, delays, givesBack: check.hits < 0 }
@@ -207,13 +216,13 @@ function delaysNext(
  * Updates the statistics of one limit, except for hits that are given back. If the limit admits a call that
  * another limit rejects, its statistics include the hits, even if its counter does not.
  */
-function record(
+export function recordHits(
   { stats, shadowMode }: Limit<LimitStats>,
   check: LimitCheck,
   outcome: LimitOutcome,
   ratio: number,
 ) {
-  const { hits, burst: capacity } = check
+  const { hits } = check
   if (hits < 0) return
   stats.totalHits += hits
   stats.calls += 1
@@ -223,6 +232,7 @@ function record(
     if (shadowMode) stats.shadowMode += hits
     return
   }
+  const capacity = outcome.shareSize ?? check.burst
   const after = Math.max(hits, capacity - Math.max(0, outcome.remaining))
   const { nearLimitHits, withinLimitHits } = decide(
     capacity,
@@ -237,10 +247,10 @@ function record(
 function findResetSeconds(
   limit: Limit<LimitStats>,
   { algorithm }: LimitCheck,
-  { waitSeconds }: LimitOutcome,
+  { waitSeconds, shareSize }: LimitOutcome,
   nowSeconds: number,
 ): number | undefined {
-  if (algorithm === 'FixedWindow') return secondsUntilReset(nowSeconds, limit)
+  if (algorithm === 'FixedWindow' && shareSize === undefined) return secondsUntilReset(nowSeconds, limit)
   return waitSeconds === undefined ? undefined : Math.min(maxResetSeconds, Math.ceil(waitSeconds))
 }
 

@@ -82,6 +82,23 @@ test('keys that are over their limit are not sent to the backend again', async (
   assert.deepEqual(asked, ['a+1 b+1', 'a+1', 'b+1'])
 })
 
+test('a leased key is cached as over its limit only if not even one hit is left', async () => {
+  const cases = [
+    { hits: 10, value: 19, cached: false },
+    { hits: 10, value: 20, cached: true },
+    { hits: 1, value: 10, cached: false },
+    { hits: 1, value: 11, cached: true },
+    { hits: 0, value: 10, cached: false },
+    { hits: 0, value: 11, cached: true },
+  ]
+  for (const { hits, value, cached } of cases) {
+    const cache = new OverLimitCache(1)
+    const { counting } = open('error', { counters: { add: () => [value] }, cache })
+    await counting.add([{ ...hit('a'), hits, limit: 10, leased: true }], 0)
+    assert.equal(cache.has('a', 0), cached, `${hits} hits, then ${value}`)
+  }
+})
+
 test('a rejection that arrives after an operator changed its counter is not cached', async () => {
   const reply = Promise.withResolvers<readonly number[]>()
   const cache = new OverLimitCache(1)

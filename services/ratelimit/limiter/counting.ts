@@ -186,8 +186,10 @@ function cacheCounts(
   values: readonly number[],
   nowSeconds: number,
 ): void {
-  for (const [index, { key, limit, expirySeconds }] of batch.entries()) {
-    if ((values[index] ?? 0) > limit) cache.add(key, nowSeconds + expirySeconds, nowSeconds)
+  for (const [index, { key, hits, limit, expirySeconds, leased }] of batch.entries()) {
+    // Hits that a lease rejects are not counted: the limit may still admit a call of fewer hits.
+    const least = leased ? Math.max(limit + 1, limit + hits) : limit + 1
+    if ((values[index] ?? 0) >= least) cache.add(key, nowSeconds + expirySeconds, nowSeconds)
   }
 }
 

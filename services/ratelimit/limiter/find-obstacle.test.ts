@@ -20,6 +20,13 @@ const cases: readonly (readonly [Partial<Parameters<typeof findObstacle>[0]>, re
       ['concurrency'],
       'it needs concurrency, which memcached cannot count; use BACKEND_TYPE redis or memory',
     ],
+    [{ backendType: 'memory' }, ['quota'], ''],
+    [
+      { backendType: 'memcache' },
+      ['quota'],
+      'it needs quota, which memcached cannot count; use BACKEND_TYPE redis or memory',
+    ],
+    [{}, ['quota'], "it needs quota, which Redis rejects: NOPERM 'evalsha'"],
     [
       { cacheKeyPrefix: '{a}' },
       ['limits'],

@@ -13,14 +13,14 @@ const backendTimeoutMs = 3_000
 
 /**
  * Returns the reason why these settings and counters cannot enforce the features, or the empty string. The
- * backend is asked only if a feature needs it to count in one step (see `countsInOneStep`).
+ * backend is asked only if a feature needs it to count in one step (see `countsInOneStep`), or to divide a limit.
  */
 export async function findObstacle(
   { backendType, redisType, cacheKeyPrefix }: ObstacleSettings,
   counters: Pick<Counters, 'findObstacle' | 'healthy' | 'onHealth'>,
   features: readonly Feature[],
 ): Promise<string> {
-  const needed = features.filter(countsInOneStep)
+  const needed = features.filter(each => countsInOneStep(each) || each === 'quota')
   if (needed.length === 0) return ''
   const needs = `it needs ${needed.join(', ')}, which`
   if (backendType === 'memcache') return `${needs} memcached cannot count; use BACKEND_TYPE redis or memory`

@@ -259,7 +259,15 @@ test('all hits of a call are counted in one batch, with their windows and expiri
   const decision = await limiter.decide(request('user=a; path=/free; path=/watched #2; nothing=x; plan=gold'))
   assert.deepEqual(batches, [
     [
-      { key: 'p:d_user_a_999960', hits: 1, expirySeconds: 60, jitterSeconds: 5, limit: 3, perSecond: false },
+      {
+        key: 'p:d_user_a_999960',
+        hits: 1,
+        expirySeconds: 60,
+        jitterSeconds: 5,
+        limit: 3,
+        perSecond: false,
+        leased: false,
+      },
       {
         key: 'p:d_path_/watched_997200',
         hits: 2,
@@ -267,6 +275,7 @@ test('all hits of a call are counted in one batch, with their windows and expiri
         jitterSeconds: 5,
         limit: 1,
         perSecond: false,
+        leased: false,
       },
       {
         key: 'p:d_plan_gold_999960',
@@ -275,6 +284,7 @@ test('all hits of a call are counted in one batch, with their windows and expiri
         jitterSeconds: 5,
         limit: 100,
         perSecond: false,
+        leased: false,
       },
     ],
   ])

@@ -152,7 +152,8 @@ export class RuleLimiter implements Limiter {
       const recorded = checks.admissions.map((admission, index) =>
         recordAdmission(admission, all[index] ?? [], { nowSeconds, nearLimitRatio, quotaMode }),
       )
-      const admitted = new Map(recorded.flatMap(descriptors => [...descriptors]))
+      const [only = nothingAdmitted] = recorded
+      const admitted = recorded.length === 1 ? only : new Map(recorded.flatMap(each => [...each]))
       return this.#answer(call, counted, admitted, all[0]?.[0]?.atMicros)
     }
     return whenAll(values, outcomes, build, this.#fail)

@@ -5,7 +5,7 @@ import type { DescriptorEntry } from '../rules/match.ts'
 import { match } from '../rules/match.ts'
 import { secondsUntilReset } from '../rules/window.ts'
 import type { LimitStats } from '../stats/limit-stats.ts'
-import { isPerSecond, needsAdmission, prepareChecks } from './admission.ts'
+import { isPerSecond, needsAdmission, prepareAdmission } from './admission.ts'
 
 /** The counters that a call with one descriptor would use. */
 interface Location {
@@ -39,18 +39,11 @@ export function locateCounters(
   if (rules === undefined || table === undefined) return undefined
   const found = match(rules, domain, entries)
   if (found === undefined || found.limit.unlimited) return { limit: found?.limit, counters: [] }
-  const { allOrNothing } = table
-  const reading = { domain, descriptors: [{ entries, hitsAddend: 0 }], hitsAddend: 0 }
-  // With `allOrNothing`, `prepareChecks` returns a check for each limit, even for one that needs no
-  // admission. The key is the same.
-  const options = { cacheKeyPrefix, nowSeconds, allOrNothing: true, jitterSeconds: () => 0 }
-  const [admission] = prepareChecks(reading, [found], options).admissions
-  const { checks = [], limits = [] } = admission ?? {}
-  const counters = checks.flatMap((check, index) => {
-    const limit = limits[index]
-    if (limit === undefined) return []
-    const perSecond = isPerSecond(limit) && !needsAdmission(found, allOrNothing)
-    return [{ limit, check, perSecond, resetSeconds: secondsUntilReset(nowSeconds, limit) }]
+  const { checks, limits } = prepareAdmission(found, 0, { cacheKeyPrefix, nowSeconds })
+  const counters = limits.map((limit, index) => {
+    const perSecond = isPerSecond(limit) && !needsAdmission(found, table.allOrNothing)
+    const check = checks[index] as LimitCheck
+    return { limit, check, perSecond, resetSeconds: secondsUntilReset(nowSeconds, limit) }
   })
   return { limit: found.limit, counters }
 }

@@ -31,11 +31,12 @@ const plain: LimiterSettings = {
   problemDetails: false,
 }
 
-function open(settings: Partial<LimiterSettings>, more: Partial<Counters> = {}) {
+function open(settings: Partial<LimiterSettings>, more: Partial<Counters> = {}, limit = {}) {
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
   const parsed = parseYaml('test.yaml', yaml)
   assert.ok('value' in parsed)
+  Object.assign(parsed.value.descriptors[0]?.rateLimit ?? {}, limit)
   const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
   const counters = { ...createMemoryCounters({ clock }), ...more }
   const failures: string[] = []
@@ -115,6 +116,31 @@ test('the local cache answers without the backend, and publishes its counts', as
     'missCount 2',
     'overwriteCount 0',
   ])
+})
+
+test('leases have statistics from the first one on, when the process hears of changed counters', async () => {
+  const listeners: ChannelListener[] = []
+  const openChannel: Counters['openChannel'] = (_, listener) => {
+    listeners.push(listener)
+    return { publish() {} }
+  }
+  const { limiter, stats } = open({}, { openChannel }, { requestsPerUnit: 10_000, counting: 'Leased' })
+  const read = () => {
+    const shown = stats.entries().filter(({ name }) => name.startsWith('ratelimit.leases.'))
+    return Object.fromEntries(shown.map(({ name, value }) => [name.replace('ratelimit.leases.', ''), value]))
+  }
+  for (let call = 0; call < 5; call++) await limiter.decide(request)
+  assert.deepEqual(read(), {})
+  for (let call = 0; call < 100; call++) await limiter.decide(request)
+  assert.deepEqual(read(), {}, 'what is leased before the channel is open would be lost when it opens')
+  assert.equal(listeners.length, 1)
+  listeners[0]?.onGap()
+  for (let call = 0; call < 100; call++) await limiter.decide(request)
+  const { hits = 0, takes = 0, ...others } = read()
+  assert.deepEqual(others, { open: 1, returns: 0, failed_takes: 0 })
+  assert.ok(takes > 0 && hits >= 0, `${takes} takes, ${hits} hits`)
+  await limiter.returnLeases()
+  assert.deepEqual([read()['open'], read()['hits']], [0, 0])
 })
 
 test('answers have the headers that the settings name', async () => {

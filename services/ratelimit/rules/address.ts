@@ -110,6 +110,9 @@ function readHexDigit(text: string, at: number): number {
   return letter >= 0 && letter < 6 ? letter + 10 : -1
 }
 
+/** What a network looks like, for messages. */
+export const networkForm = 'an address with a prefix length, such as 10.0.0.0/8 or 2001:db8::/32'
+
 /**
  * Returns the bits of a network such as `10.0.0.0/8`, or why the text is none. An address without a prefix
  * length is a network of one address. A network of IPv4-mapped addresses is the IPv4 network.
@@ -119,8 +122,9 @@ export function parseNetwork(
 ): { readonly bits: Bits } | { readonly problem: string; readonly allowed: string } {
   const [address = '', length, ...more] = text.split('/')
   const bits = parseAddress(address)
-  const allowed = 'an address with a prefix length, such as 10.0.0.0/8 or 2001:db8::/32'
-  if (bits === undefined || more.length > 0) return { problem: `'${text}' is not a network`, allowed }
+  if (bits === undefined || more.length > 0) {
+    return { problem: `'${text}' is not a network`, allowed: networkForm }
+  }
   const isMapped = bits.startsWith('4') && address.includes(':')
   const most = address.includes(':') ? ipv6Bits : ipv4Bits
   if (length !== undefined && !(/^(?:0|[1-9]\d{0,2})$/.test(length) && Number(length) <= most)) {

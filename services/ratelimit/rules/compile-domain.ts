@@ -181,7 +181,9 @@ function toFlags(descriptor: RateLimitRule, above: number | undefined, hasOpenPa
   if (descriptor.detailedMetric) flags |= ruleFlag.detailedMetric
   if (descriptor.valueToMetric) flags |= ruleFlag.valueToMetric | ruleFlag.valueToMetricInPath
   if (descriptor.shareThreshold && (isWildcard || match)) flags |= ruleFlag.shares | ruleFlag.sharesInPath
-  if (match !== undefined) flags |= ruleFlag.matches
+  if (match !== undefined) {
+    flags |= match.regex === undefined ? ruleFlag.matches : ruleFlag.matches | ruleFlag.hasRegex
+  }
   if (groupBy !== undefined) flags |= ruleFlag.groups | ruleFlag.sharesInPath
   const isLiteral = !isWildcard && !hasOpenParent && match === undefined && groupBy === undefined
   if (isLiteral) flags |= inherited & ruleFlag.literal
@@ -204,14 +206,17 @@ export type RuleOptions = LimitFields &
 /** Returns the `RuleOptions` of a rule as JSON, or the empty text if it has none. */
 function encodeOptions({ rateLimit, limits, match, groupBy }: RateLimitRule): string {
   const replaces = rateLimit?.replaces ?? limits?.flatMap(limit => limit.replaces) ?? []
-  const rare: Omit<RuleOptions, 'replaces'> = {
-    ...(rateLimit && effectiveFields(limitFields, rateLimit)),
-    ...(rateLimit === undefined && limits && { limits }),
-    ...(match && { match }),
-    ...(groupBy && { groupBy }),
-  }
-  if (replaces.length === 0 && Object.keys(rare).length === 0) return ''
-  return JSON.stringify({ replaces, ...rare } satisfies RuleOptions)
+  const fields = rateLimit && effectiveFields(limitFields, rateLimit)
+  const members = rateLimit === undefined ? limits : undefined
+  const isPlain = (members ?? match ?? groupBy) === undefined && replaces.length === 0
+  if (isPlain && Object.keys(fields ?? {}).length === 0) return ''
+  return JSON.stringify({
+    ...(replaces.length > 0 && { replaces }),
+    ...fields,
+    limits: members,
+    match,
+    groupBy,
+  })
 }
 
 const initialWords = 16 * recordWords

@@ -12,9 +12,9 @@ export function describeRules(rules: RuleSet<unknown> | undefined): string {
   if (rules === undefined) return ''
   let lines = ''
   for (const settings of listLimits(rules)) {
-    const { fullKey, unit, requestsPerUnit, matching, unlimited, shadowMode, quotaMode } = settings
+    const { fullKey, unit, requestsPerUnit, matching, counting, unlimited, shadowMode, quotaMode } = settings
     const unitName = unlimited || isConcurrency(settings) ? 'UNKNOWN' : unit.toUpperCase()
-    const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}`
+    const limit = `unit=${unitName} requests_per_unit=${requestsPerUnit}${describeWindows(settings)}${counting === undefined ? '' : ` counting=${counting}`}`
     const match = matching === undefined ? '' : ` match="${escapeControls(matching)}"`
     lines += `${escapeControls(fullKey)}: ${limit}${match}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}\n`
   }

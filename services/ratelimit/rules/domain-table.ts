@@ -56,7 +56,7 @@ export const field = {
   next: 6,
   requestsPerUnit: 7,
   name: 8,
-  /** JSON: `LimitOptions`. The empty text for none. */
+  /** JSON: `RuleOptions`. The empty text for none. */
   options: 9,
   /** JSON. The empty text for none. */
   metadata: 10,
@@ -103,6 +103,8 @@ export const ruleFlag = {
   groups: 1 << 11,
   /** The record is an alias of the rule in `next`. */
   alias: 1 << 12,
+  /** The rule has `match.regex`. */
+  hasRegex: 1 << 13,
 } as const
 
 /** The index of the unit in `units` is stored in the flags from this bit on. */

@@ -9,7 +9,7 @@ import {
   readMatchFields,
 } from './compile.ts'
 import { type DomainTable, field, hasFlag, none, readWord, ruleFlag, topLevel } from './domain-table.ts'
-import { isConcurrency, listNames, type MatchKind } from './fields.ts'
+import { isConcurrency, listNames, type MatchKind, matchPrecedence } from './fields.ts'
 import type { LimitSettings } from './limit.ts'
 import { createMatch, type DescriptorEntry, walk } from './match.ts'
 import { toFinalKey } from './model.ts'
@@ -130,7 +130,7 @@ function explainNoLimit(table: DomainTable, record: number): string {
   return `${name} is a placeholder without a limit; below it ${describeList(listKeys(table, below))}`
 }
 
-const precedence = ['exact', 'oneOf', 'cidr', 'prefix', 'suffix', 'regex', 'wildcard', 'any value'] as const
+const precedence = [...matchPrecedence, 'wildcard', 'any value'] as const
 
 /**
  * Returns the rules of the entry's key on a level, each compared with the entry's value. Returns none for a key

@@ -1,4 +1,5 @@
 import { oncePerObject } from '@tollway/chassis/once-per-object.ts'
+import { networkForm } from './address.ts'
 import { weekdays } from './calendar.ts'
 
 /**
@@ -41,21 +42,23 @@ interface Choice<Word extends string = string> extends Described {
   readonly default?: Word
 }
 
-/** A text that is not empty. */
-interface Text extends Described {
-  readonly kind: 'text'
+export interface TextForm {
   /** In characters. */
   readonly maxLength: number
   readonly pattern?: string
+  /** What a text of the pattern is, in words, for a message. */
+  readonly form?: string
+}
+
+/** A text that is not empty. */
+interface Text extends Described, TextForm {
+  readonly kind: 'text'
 }
 
 /** A list of texts, none of which is empty. An empty list is the same as none. */
-interface Texts extends Described {
+interface Texts extends Described, TextForm {
   readonly kind: 'texts'
   readonly maxItems: number
-  /** Of each text, in characters. */
-  readonly maxLength: number
-  readonly pattern?: string
 }
 
 /**
@@ -111,6 +114,8 @@ export const features = [
   'match',
   'groupBy',
   'concurrency',
+  'leases',
+  'quota',
 ] as const
 
 export type Feature = (typeof features)[number]
@@ -132,9 +137,21 @@ export const algorithms = ['FixedWindow', 'SlidingWindow', 'TokenBucket', 'Concu
 
 export type Algorithm = (typeof algorithms)[number]
 
+/**
+ * `Exact` asks the counters about each request. With `Leased`, a process takes hits of a busy counter ahead of
+ * their requests.
+ */
+export const countings = ['Exact', 'Leased'] as const
+
 export const maxRequestsPerUnit = 0xffffffff
 const maxUnitMultiplier = 1_000_000
 const maxLeaseSeconds = 86_400
+
+/**
+ * `Calls` decides each request in a call of its proxy. `Quota` also gives each proxy a share of the limit, with which
+ * it decides by itself.
+ */
+export const deliveries = ['Calls', 'Quota'] as const
 
 /** The fields of a limit that envoyproxy/ratelimit does not have, in the order of the schema. */
 export const limitFields = {
@@ -231,6 +248,29 @@ export const limitFields = {
       'has more than requestsPerUnit. Set it if costs are reported after their requests, because the limit ' +
       'otherwise loses a cost that exceeds what is left. The default is false. A FixedWindow in rateLimit counts ' +
       'rejected requests anyway, unless allOrNothing is true.',
+  },
+  counting: {
+    kind: 'choice',
+    words: countings,
+    default: 'Exact',
+    feature: 'leases',
+    description:
+      'How pods count. Exact, the default, asks the backend about each request. With Leased, a pod takes the requests ' +
+      'of 10 to 50 ms at once from a busy counter, and decides them by itself: less work and no wait, and never more ' +
+      'than the limit. Near the limit, what other pods have taken may be rejected here, until they return it after ' +
+      'about a second. Requires the algorithm FixedWindow or TokenBucket, without countRejected. Limits of one list are ' +
+      'leased only if all of them are Leased.',
+  },
+  delivery: {
+    kind: 'choice',
+    words: deliveries,
+    default: 'Calls',
+    feature: 'quota',
+    description:
+      'How proxies learn what the limit allows. Calls, the default, decides each request in a call. Quota also gives each ' +
+      'proxy that reports its use (envoy.service.rate_limit_quota.v3) a share of the limit, with which it decides by ' +
+      'itself. Requires a FixedWindow or TokenBucket without a calendar that allows at least one request a second, in ' +
+      'rateLimit, without quotaMode.',
   },
 } as const satisfies Readonly<Record<string, LimitField>>
 
@@ -339,6 +379,7 @@ export const matchFields = {
         maxItems: maxPatterns,
         maxLength: maxNetworkLength,
         pattern: '^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$',
+        form: networkForm,
         description:
           'All IPv4 and IPv6 addresses in these networks, such as 10.0.0.0/8 and 2001:db8::/32. An IPv4-mapped IPv6 ' +
           'address is the IPv4 address. The statistic not_an_address counts values that are no addresses.',
@@ -379,6 +420,17 @@ export type MatchFields = ValuesOf<typeof matchFields>
 export type RuleMatch = NonNullable<MatchFields['match']>
 export type GroupBy = NonNullable<MatchFields['groupBy']>
 export type MatchKind = keyof RuleMatch
+
+/** The kinds of `match`, from the one that takes precedence over all others of its key. */
+export const matchPrecedence = [
+  'exact',
+  'oneOf',
+  'cidr',
+  'prefix',
+  'suffix',
+  'regex',
+] as const satisfies readonly MatchKind[]
+
 export type MemberFields = ValuesOf<typeof memberFields>
 export type RuleFlags = Required<ValuesOf<typeof ruleFlags>>
 export type CalendarAnchors = NonNullable<LimitFields['calendar']>
@@ -387,6 +439,18 @@ export type CalendarAnchors = NonNullable<LimitFields['calendar']>
 export function isConcurrency({ algorithm }: { readonly algorithm?: unknown }): boolean {
   return algorithm === 'Concurrency'
 }
+
+/**
+ * The algorithms of which a process can take hits ahead of their requests. A sliding window counts each hit at
+ * the time of its request, and a hold belongs to its request.
+ */
+export const leasableAlgorithms: readonly Algorithm[] = ['FixedWindow', 'TokenBucket']
+
+/** The algorithms whose limits can be shared among proxies as token buckets. */
+export const algorithmsOfQuota: readonly string[] = [
+  'FixedWindow',
+  'TokenBucket',
+] satisfies readonly Algorithm[]
 
 /** The names of the fields that an unlimited rule cannot have. */
 export const fieldsOfLimited = listNames(limitFields).filter(name => !('forUnlimited' in limitFields[name]))
@@ -435,6 +499,7 @@ function pickFields<T extends FieldTable>(
   isPicked: (field: RuleField, value: unknown) => boolean,
 ): ValuesOf<T> {
   const picked: Record<string, unknown> = {}
+  if (!hasAny(table, values)) return picked as ValuesOf<T>
   for (const [name, field] of entriesOf(table)) {
     const value = (values as Readonly<Record<string, unknown>>)[name]
     if (isPicked(field, value)) picked[name] = value
@@ -459,12 +524,11 @@ const indexFields = oncePerObject((table: FieldTable) => ({
 }))
 
 /**
- * Returns whether any field of the table is given or required. Most of 100,000 limits have none of the
- * fields, so this goes through the few names in `values` and not through the table.
+ * Returns whether any field of the table is given. Most of 100,000 limits have none of the fields, so this goes
+ * through the few names in `values` and not through the table.
  */
-function needsCheck(table: FieldTable, values: object): boolean {
-  const { names, hasRequired } = indexFields(table)
-  if (hasRequired) return true
+function hasAny(table: FieldTable, values: object): boolean {
+  const { names } = indexFields(table)
   for (const name in values) if (names.has(name)) return true
   return false
 }
@@ -474,7 +538,7 @@ function needsCheck(table: FieldTable, values: object): boolean {
  * table.
  */
 export function checkFields(table: FieldTable, values: object): readonly LimitProblem[] {
-  if (!needsCheck(table, values)) return noProblems
+  if (!indexFields(table).hasRequired && !hasAny(table, values)) return noProblems
   let problems: LimitProblem[] | undefined
   for (const [name, field] of entriesOf(table)) {
     const value = (values as Readonly<Record<string, unknown>>)[name]

@@ -15,8 +15,8 @@ export interface Limit<S> extends LimitSettings, WindowBounds {
    */
   readonly configuredKey: string
   /**
-   * How the limit admits calls, if its algorithm is not `FixedWindow` or it is a member of `limits`;
-   * otherwise undefined.
+   * How the limit admits calls, if its algorithm is not `FixedWindow`, its delivery is `Quota`, or it is a member
+   * of `limits`; otherwise undefined.
    */
   readonly admission: LimitAdmission | undefined
   /**
@@ -85,18 +85,19 @@ export function toWindow(requestsPerUnit: number, unit: Unit, fields: LimitField
 
 /** Creates a limit. `attach` creates the statistics for a `statName`. */
 export function createLimit<S>(settings: LimitSettings, attach: (statName: string) => S): Limit<S> {
-  const { limits, algorithm } = settings
+  const { limits, algorithm, delivery } = settings
   const members = limits?.map((member, index) => ({
     ...createLimit(member, attach),
     admission: toAdmission(member, countEqualBefore(limits, index)),
   }))
+  const isAdmitted = algorithm !== undefined || delivery === 'Quota'
   return {
     ...settings,
     configuredKey: settings.fullKey,
     // A rule with several limits has no statistics of its own: those of the first member take their place.
     stats: members?.[0]?.stats ?? attach(settings.statName),
     boundaries: openBoundaries(settings),
-    admission: limits === undefined && algorithm !== undefined ? toAdmission(settings) : undefined,
+    admission: limits === undefined && isAdmitted ? toAdmission(settings) : undefined,
     members,
   }
 }

@@ -79,12 +79,9 @@ const values = fc.oneof(
   fc.constant(''),
   fc.string({ unit: fc.constantFrom('a', 'b', '_', '*'), maxLength: 4 }),
 )
-const rateLimits = fc.option(
-  fc
-    .nat(1000)
-    .map(requestsPerUnit => ({ unit: 'day', requestsPerUnit, unlimited: false, name: '', replaces: [] })),
-  { nil: undefined, freq: 4 },
-)
+const rateLimits = fc
+  .nat(1000)
+  .map(requestsPerUnit => ({ unit: 'day', requestsPerUnit, unlimited: false, name: '', replaces: [] }))
 
 /** Siblings with the same spelling are left out, since `validateDomains` rejects them. */
 const levels = fc.letrec<{ level: readonly RateLimitRule[] }>(tie => ({
@@ -93,7 +90,7 @@ const levels = fc.letrec<{ level: readonly RateLimitRule[] }>(tie => ({
       .record({
         key: keys,
         value: values,
-        rateLimit: rateLimits,
+        rateLimit: fc.oneof({ weight: 3, arbitrary: rateLimits }, fc.constant(undefined)),
         flags: fc.tuple(rarely, rarely, rarely),
         descriptors: fc.oneof({ depthSize: 'small', maxDepth: 3 }, fc.constant([]), tie('level')),
       })

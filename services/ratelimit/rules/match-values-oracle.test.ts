@@ -5,12 +5,11 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { missingProgram } from '../../../test/support/require-server.ts'
 import { formatNetwork } from './address.ts'
-import { openDomain } from './compile.ts'
-import { compileDomain } from './compile-domain.ts'
+import { compile } from './compile.ts'
 import type { RuleMatch } from './fields.ts'
-import { walk } from './match.ts'
+import { match } from './match.ts'
 import type { RateLimitRule } from './model.ts'
-import { makeRule } from './testing/make-rule.ts'
+import { makeLimit, makeRule } from './testing/make-rule.ts'
 import { validateDomains } from './validate.ts'
 
 const oracle = join(import.meta.dirname, '../../../test/oracles/match.py')
@@ -87,36 +86,74 @@ const regex = fc.oneof(
     )
     .map(parts => parts.join('')),
 )
-const way: fc.Arbitrary<RuleMatch | undefined> = fc.oneof(
+const matching: fc.Arbitrary<RuleMatch> = fc.oneof(
   word.map(exact => ({ exact })),
   fc.uniqueArray(fc.oneof(word, address), { minLength: 1, maxLength: 4 }).map(oneOf => ({ oneOf })),
   word.map(prefix => ({ prefix })),
   word.map(suffix => ({ suffix })),
   fc.uniqueArray(network, { minLength: 1, maxLength: 4 }).map(cidr => ({ cidr })),
   regex.map(text => ({ regex: text })),
-  fc.constant(undefined),
+)
+/** A rule with `match`, one with a `*` in its key or value, or one with a value or for any value. */
+const way: fc.Arbitrary<Partial<RateLimitRule>> = fc.oneof(
+  { weight: 7, arbitrary: matching.map(way => ({ match: way })) },
+  fc
+    .tuple(
+      fc.constantFrom('k', 'k', 'k*', '*', '*k'),
+      fc.constantFrom('', '*', '1*', 'a*', '*b*', '*::*'),
+      word,
+    )
+    .map(([key, pattern, text]) => ({ key, value: key === 'k' && pattern === '' ? `*${text}` : pattern })),
+  fc.constant({}),
+)
+/** What the counters of a rule are named after, if the rule may have it. */
+const counted: fc.Arbitrary<Partial<RateLimitRule>> = fc.oneof(
+  fc.constant({}),
+  fc.constant({ shareThreshold: true }),
+  fc
+    .tuple(fc.option(fc.integer({ min: 1, max: 32 })), fc.option(fc.integer({ min: 1, max: 128 })))
+    .map(([ipv4Prefix, ipv6Prefix]) => ({
+      groupBy: { ...(ipv4Prefix && { ipv4Prefix }), ...(ipv6Prefix && { ipv6Prefix }) },
+    })),
 )
 const value = fc.oneof({ weight: 3, arbitrary: word }, { weight: 2, arbitrary: address }, fc.constant(''))
 
-/** Leaves out rules that are rejected, alone or beside the earlier ones. */
-function admit(ways: readonly (RuleMatch | undefined)[], words: readonly string[]): readonly RateLimitRule[] {
+type Task = Readonly<Record<'ways' | 'counts', readonly Partial<RateLimitRule>[]>> & {
+  readonly words: readonly string[]
+}
+
+/** Leaves out what is rejected, alone or beside the earlier rules: how a rule counts, or all of it. */
+function admit({ ways, counts, words }: Task): readonly RateLimitRule[] {
   let rules: readonly RateLimitRule[] = []
-  for (const [index, match] of ways.entries()) {
-    const name = match === undefined ? (words[index] ?? '') : `${index}`
-    const next = [...rules, makeRule('k', { value: name, ...(match && { match }) })]
-    const config = { name: 'n', domain: 'd', descriptors: next }
-    const { problems } = validateDomains([config], { mergeDomainConfigs: false, spelling: 'camel' })
-    if (problems.length === 0) rules = next
+  for (const [index, way] of ways.entries()) {
+    const name = way.match === undefined ? (words[index] ?? '') : `${index}`
+    const rateLimit = makeLimit(rules.length, 'day')
+    const rule = makeRule('k', { value: name, rateLimit, ...way })
+    const choices = [{ ...rule, ...counts[index] }, rule].map(each => [...rules, each])
+    rules = choices.find(isAccepted) ?? rules
   }
   return rules
 }
 
-test(`rules match as Python's ipaddress and google-re2 do (${pairs} rules and values, seed ${seed})`, {
+function isAccepted(descriptors: readonly RateLimitRule[]): boolean {
+  const config = { name: 'n', domain: 'd', descriptors }
+  return validateDomains([config], { mergeDomainConfigs: false, spelling: 'camel' }).problems.length === 0
+}
+
+/** Names how the rule matches and how it counts. */
+function describeKind({ key, value, match: how, shareThreshold, groupBy }: RateLimitRule): string {
+  const matched =
+    Object.keys(how ?? {})[0] ?? (`${key}${value}`.includes('*') ? '*' : value === '' ? 'any' : 'value')
+  return `${matched}${shareThreshold ? ' shared' : groupBy ? ' grouped' : ''}`
+}
+
+test(`rules match and count as Python's ipaddress and google-re2 do (${pairs} rules and values, seed ${seed})`, {
   skip: findMissing(),
 }, t => {
   const tasks = fc.sample(
     fc.record({
       ways: fc.array(way, { minLength: 8, maxLength: 25 }),
+      counts: fc.array(counted, { minLength: 25, maxLength: 25 }),
       words: fc.array(fc.oneof({ weight: 9, arbitrary: word }, fc.constant('')), {
         minLength: 25,
         maxLength: 25,
@@ -126,7 +163,7 @@ test(`rules match as Python's ipaddress and google-re2 do (${pairs} rules and va
     { numRuns: Math.ceil(pairs / valuesOfTask), seed },
   )
   const kinds = new Map<string, number>()
-  const lines = tasks.map(({ ways, words, values }) => ({ rules: admit(ways, words), values }))
+  const lines = tasks.map(task => ({ rules: admit(task), values: task.values }))
   const input = lines.map(line => JSON.stringify(line)).join('\n')
   const { status, stdout, stderr } = spawnSync('python3', [oracle], {
     input,
@@ -136,22 +173,27 @@ test(`rules match as Python's ipaddress and google-re2 do (${pairs} rules and va
   assert.equal(status, 0, stderr)
   const expected = stdout.trim().split('\n')
   for (const [index, { rules, values }] of lines.entries()) {
-    const table = compileDomain('d', [{ name: 'n', domain: 'd', descriptors: rules }])
-    const domain = openDomain(table, { attach: () => undefined })
-    const answers: readonly number[] = JSON.parse(expected[index] ?? '')
+    const config = { name: 'n', domain: 'd', descriptors: rules }
+    const compiled = compile([config], { mergeDomainConfigs: false, attach: () => undefined })
+    const answers: readonly (readonly [rule: number, counted: string])[] = JSON.parse(expected[index] ?? '')
     for (const [place, text] of values.entries()) {
-      const found = walk(domain, [{ key: 'k', value: text }], { counts: false })
-      assert.equal(
-        found,
-        answers[place],
-        JSON.stringify({ text, rules: rules.map(rule => [rule.value, rule.match]) }),
+      const found = match(compiled, 'd', [{ key: 'k', value: text }])
+      const [rule = -1, name] = answers[place] ?? []
+      assert.deepEqual(
+        [found?.limit.requestsPerUnit, found?.baseKey],
+        rule === -1 ? [undefined, undefined] : [rule, `d_k_${name}_`],
+        JSON.stringify({ text, rules }),
       )
-      const kind = Object.keys(rules[found]?.match ?? {})[0] ?? (found === -1 ? 'none' : 'value')
+      const kind = rules[rule] === undefined ? 'none' : describeKind(rules[rule])
       kinds.set(kind, (kinds.get(kind) ?? 0) + 1)
     }
   }
   t.diagnostic(JSON.stringify(Object.fromEntries(kinds)))
-  for (const kind of ['exact', 'oneOf', 'cidr', 'prefix', 'suffix', 'regex', 'none', 'value']) {
-    assert.ok((kinds.get(kind) ?? 0) > pairs / 500, `too few of ${kind}`)
+  const expectedKinds = [
+    ...['exact', 'oneOf', 'cidr', 'prefix', 'suffix', 'regex', '*'].flatMap(kind => [kind, `${kind} shared`]),
+    ...['value', 'any', 'any grouped', 'cidr grouped', 'none'],
+  ]
+  for (const kind of expectedKinds) {
+    assert.ok((kinds.get(kind) ?? 0) > pairs / 2_000, `too few of ${kind}`)
   }
 })

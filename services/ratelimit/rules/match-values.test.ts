@@ -242,7 +242,11 @@ const rejected: readonly [rules: readonly Partial<RateLimitRule>[], problem: str
   [[{ match: { regex: '(a' } }], 'descriptors[0].match.regex: missing closing ) at character 1'],
   [
     [{ match: { regex: '(([ab]c{3}d){20}){9}' } }],
-    'descriptors[0].match.regex: the expression is compiled to ',
+    'descriptors[0].match.regex: the expression is compiled to 1280 instructions; at most 1000: repeat less',
+  ],
+  [
+    [{ match: { regex: `(${'a'.repeat(740)}){1000}` } }],
+    'descriptors[0].match.regex: the expression is compiled to more than 1000 instructions',
   ],
   [
     [{ match: { prefix: 'a' }, value: 'b*' }],
@@ -303,6 +307,36 @@ test('each mistake is reported with its field and what is allowed', () => {
     assert.equal(found.length, 1, found.join('\n'))
     assert.ok(found[0]?.startsWith(expected), `${found[0]} instead of ${expected}`)
   }
+})
+
+test('a wrong expression is reported with the character at which it is wrong', () => {
+  const wrong: readonly [pattern: string, problem: string][] = [
+    ['/v(1|(2)', 'missing closing ) at character 3'],
+    ['(a)(b', 'missing closing ) at character 4'],
+    ['[)]a)', 'unexpected ) at character 5'],
+    ['\\Q(\\E\\((', 'missing closing ) at character 8'],
+    ['🚀(', 'missing closing ) at character 2'],
+    ['[(', 'missing closing ] at character 1'],
+    ['[**]a**', 'invalid nested repetition operator at character 6'],
+    ['(?P<a>x)(?P<a>y)', 'duplicate capture group name at character 13'],
+    ['x{1001}', 'invalid repeat count at character 2'],
+    ['\\d\\', 'trailing backslash at end of expression'],
+  ]
+  for (const [pattern, problem] of wrong) assert.equal(findRegexProblem(pattern)?.problem, problem, pattern)
+})
+
+test('hostile expressions are rejected in little time', () => {
+  const hostile = [
+    `(${'a?'.repeat(370)}){1000}`,
+    `(${'a'.repeat(740)}){1000}(`,
+    '\\pL{1000}'.repeat(84),
+    '('.repeat(768),
+    `[${'**'.repeat(300)}]a**`,
+  ]
+  const validateAll = () => {
+    for (const pattern of hostile) assert.notEqual(findRegexProblem(pattern), undefined, pattern)
+  }
+  assert.ok(measureCpuMs(validateAll) < maxHostileCpuMs)
 })
 
 test('addresses are those of the standard textual forms', () => {
@@ -431,6 +465,13 @@ test('10,000 patterns and values of 1 MB take little time', () => {
   for (const value of ['a'.repeat(1e6), '1:'.repeat(5e5), `${'a'.repeat(299)}🚀`]) {
     assert.ok(measureCpuMs(() => void match(rules, 'd', [{ key: 'k', value }])) < maxHostileCpuMs)
   }
+})
+
+test('opening a domain reads no text of rules without an expression, since it stops the process', () => {
+  const descriptors = [ruleOf('api', { match: { prefix: '/a' } }), ruleOf('any', { match: { oneOf: ['x'] } })]
+  const table = compileDomain('d', [{ name: 'n', domain: 'd', descriptors }])
+  const unread = Object.defineProperty({ ...table }, 'texts', { get: () => assert.fail('texts are read') })
+  assert.equal(openDomain(unread, { attach: () => undefined }).regexes.size, 0)
 })
 
 test('a rule with match is the same rule after a change, by its key and name', () => {

@@ -99,7 +99,7 @@ export interface ConfigProblem {
 /** The spelling of fields in a source: a file uses snake_case, a resource camelCase. */
 export type FieldSpelling = 'snake' | 'camel'
 
-const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing', 'concurrency']
+const inOneStep: readonly Feature[] = ['algorithms', 'limits', 'allOrNothing', 'concurrency', 'leases']
 
 /**
  * Returns whether the feature needs a backend that counts a whole call, or nothing of it, in one atomic step.

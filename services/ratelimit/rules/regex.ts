@@ -44,51 +44,97 @@ export function matchesRegex(regex: Regex, text: string): boolean {
 export function findRegexProblem(
   pattern: string,
 ): { readonly problem: string; readonly allowed: string } | undefined {
-  const tried = tryCompile(pattern)
-  if (!('error' in tried)) {
-    const size = tried.programSize()
-    if (size <= maxInstructions) return undefined
+  const parsed = tryParse(pattern)
+  if ('error' in parsed) {
+    const index = findPosition(pattern, parsed)
+    const place = index === undefined ? '' : ` at character ${[...pattern.slice(0, index)].length + 1}`
     return {
-      problem: `the expression is compiled to ${size} instructions`,
-      allowed: `at most ${maxInstructions}: repeat less`,
+      problem: `${parsed.error}${place}`,
+      allowed: 'the syntax of RE2, which has no back references and no look-around',
     }
   }
-  const position = findPosition(pattern, tried)
+  // An expression of 768 characters can have 742,000 instructions, whose compilation takes a second. The number
+  // of nodes is at least half of the number of instructions, and at most twice.
+  const nodes = countNodes(parsed)
+  if (2 * nodes < maxInstructions) return undefined
+  const isCompiled = nodes <= 2 * maxInstructions
+  const size = isCompiled ? loadEngine().RE2JS.compile(pattern).programSize() : undefined
+  if (size !== undefined && size <= maxInstructions) return undefined
   return {
-    problem: `${tried.error} at character ${position}`,
-    allowed: 'the syntax of RE2, which has no back references and no look-around',
+    problem: `the expression is compiled to ${size ?? `more than ${maxInstructions}`} instructions`,
+    allowed: `at most ${maxInstructions}: repeat less`,
   }
+}
+
+/** A node of the engine's tree of an expression, in which repetitions are written out. */
+interface Node {
+  readonly op: number
+  readonly subs: readonly Node[]
+  readonly runes: readonly number[]
 }
 
 /** An error of the engine, with the part of the expression that it is about. */
 interface SyntaxProblem {
   readonly error: string
-  readonly input: string | null
+  readonly part: string | null
 }
 
-function tryCompile(pattern: string): Regex | SyntaxProblem {
-  const { RE2JS, RE2JSException } = loadEngine()
+function parse(pattern: string): Node {
+  const { RE2Set } = loadEngine()
+  const set = new RE2Set()
+  set.add(pattern)
+  return set.regexps[0]
+}
+
+function tryParse(pattern: string): Node | SyntaxProblem {
   try {
-    return RE2JS.compile(pattern)
+    return parse(pattern)
   } catch (error) {
-    if (!(error instanceof RE2JSException)) throw error
-    const { error: reason = error.message, input = null } = error as Partial<SyntaxProblem> & Error
-    return { error: reason, input }
+    if (!(error instanceof loadEngine().RE2JSException)) throw error
+    const { error: reason = error.message, input = null } = error as { error?: string; input?: string | null }
+    return { error: reason, part: input }
   }
 }
 
+/** Returns the number of nodes and of characters of literals. The count ends when it is too large for certain. */
+function countNodes(root: Node): number {
+  const { op: literal } = parse('a')
+  let count = 0
+  function visit({ op, runes, subs }: Node): void {
+    count += op === literal ? runes.length : 1
+    for (const sub of subs) if (count <= 2 * maxInstructions) visit(sub)
+  }
+  visit(root)
+  return count
+}
+
+/** Quoted texts, escaped characters, classes and parentheses. */
+const tokens = /\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]\\])*\]|[()]/gs
+/** The wrong part of an expression is looked for at so many places. */
+const maxPlaces = 16
+
 /**
- * Returns the number of the character at which an expression is wrong. The engine tells only the wrong part,
- * which may occur before as well; so this looks for the shortest beginning that is wrong in the same way.
+ * Returns the index at which an expression is wrong, if the engine tells a wrong part. The part may occur before
+ * as well; so this looks for the shortest beginning that is wrong in the same way.
  */
-function findPosition(pattern: string, { error, input }: SyntaxProblem): number {
-  const lengths = Array.from({ length: pattern.length + 1 }, (_, length) => length)
-  const isWhole = input === null || input === pattern
-  if (isWhole)
-    return (lengths.findLast(length => !('error' in tryCompile(pattern.slice(0, length)))) ?? 0) + 1
-  const end = lengths.find(length => {
-    const tried = tryCompile(pattern.slice(0, length))
-    return 'error' in tried && tried.error === error && tried.input === input
-  })
-  return (end ?? pattern.length) - input.length + 1
+function findPosition(pattern: string, { error, part }: SyntaxProblem): number | undefined {
+  if (part === null) return undefined
+  if (error.endsWith(')')) return findLoneParenthesis(pattern)
+  let at = pattern.indexOf(part)
+  for (let place = 0; place < maxPlaces && at >= 0; place++) {
+    const tried = tryParse(pattern.slice(0, at + part.length))
+    if ('error' in tried && tried.error === error && tried.part === part) return at
+    at = pattern.indexOf(part, at + 1)
+  }
+  return pattern.lastIndexOf(part)
+}
+
+/** Returns the index of the first parenthesis without its counterpart. */
+function findLoneParenthesis(pattern: string): number | undefined {
+  const open: number[] = []
+  for (const { 0: token, index } of pattern.matchAll(tokens)) {
+    if (token === '(') open.push(index)
+    else if (token === ')' && open.pop() === undefined) return index
+  }
+  return open[0]
 }

@@ -110,11 +110,53 @@ const cases: readonly (readonly [Fields, readonly string[]])[] = [
       ),
     ],
   ],
+  [{ delivery: 'Quota', unit: 'minute', requestsPerUnit: 60 }, []],
+  [
+    { delivery: 'Quota', unit: 'minute', requestsPerUnit: 120, unitMultiplier: 2, algorithm: 'TokenBucket' },
+    [],
+  ],
+  [
+    { delivery: 'Quota', unit: 'minute', requestsPerUnit: 119, unitMultiplier: 2 },
+    ['delivery: delivery: Quota cannot share 119 requests in 120 s; at least 120, which is one a second'],
+  ],
+  [
+    { ...concurrent, delivery: 'Quota' },
+    [
+      'delivery: delivery: Quota has no meaning for the algorithm Concurrency; the algorithm FixedWindow or TokenBucket',
+    ],
+  ],
+  [
+    { delivery: 'Quota', unit: 'day', requestsPerUnit: 90_000, calendar: utc },
+    ['delivery: delivery: Quota has no meaning with a calendar; no calendar'],
+  ],
   [
     { algorithm: 'TokenBucket', maxConcurrent: 2, leaseSeconds: 3 },
     ['maxConcurrent', 'leaseSeconds'].map(
       name => `${name}: ${name} has no meaning for the algorithm TokenBucket; the algorithm Concurrency`,
     ),
+  ],
+  [{ counting: 'Leased', calendar: utc }, []],
+  [{ counting: 'Leased', algorithm: 'TokenBucket', burst: 2 }, []],
+  [
+    { counting: 'Leased', algorithm: 'SlidingWindow' },
+    [
+      'counting: counting cannot be Leased for the algorithm SlidingWindow, which counts each request at its own ' +
+        'time; the algorithm FixedWindow or TokenBucket',
+    ],
+  ],
+  [
+    { ...concurrent, counting: 'Leased' },
+    [
+      'counting: counting cannot be Leased for the algorithm Concurrency, whose requests give back what they hold; ' +
+        'the algorithm FixedWindow or TokenBucket',
+    ],
+  ],
+  [
+    { counting: 'Leased', countRejected: true },
+    [
+      'counting: counting cannot be Leased with countRejected: rejected requests ask no counter; Exact, or ' +
+        'countRejected left out',
+    ],
   ],
   [
     { algorithm: 'SlidingWindow', unit: 'year', unitMultiplier: 1_000_000, requestsPerUnit: 143 },

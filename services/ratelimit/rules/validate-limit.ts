@@ -1,10 +1,12 @@
 import { calendarUnits } from './calendar.ts'
 import {
+  algorithmsOfQuota,
   type CalendarAnchors,
   checkFields,
   fieldsOfLimited,
   isConcurrency,
   type LimitProblem,
+  leasableAlgorithms,
   memberFields,
 } from './fields.ts'
 import { maxLimits, minLimits, type RateLimitPolicy } from './model.ts'
@@ -24,28 +26,43 @@ export function validateLimit(limit: RateLimitPolicy): readonly LimitProblem[] {
     })
   }
   const problems = checkFields(memberFields, limit)
-  const { algorithm = 'FixedWindow', burst, calendar, maxConcurrent, leaseSeconds } = limit
-  const others = [burst, calendar, maxConcurrent, leaseSeconds]
+  const {
+    algorithm = 'FixedWindow',
+    burst,
+    calendar,
+    maxConcurrent,
+    leaseSeconds,
+    counting,
+    delivery,
+  } = limit
+  const others = [burst, calendar, maxConcurrent, leaseSeconds, counting, delivery]
   if (algorithm === 'FixedWindow' && others.every(field => field === undefined)) return problems
   const isInvalid = (path: string) => problems.some(problem => problem.path === path)
+  const hasAlgorithm = !isInvalid('algorithm')
+  const hasRate = hasAlgorithm && !isInvalid('unitMultiplier')
   return [
     ...problems,
-    ...(isInvalid('algorithm') ? [] : [...checkAlgorithm(limit), ...checkConcurrency(limit)]),
-    ...(isInvalid('algorithm') || isInvalid('unitMultiplier') ? [] : checkProducts(limit)),
+    ...(hasAlgorithm ? [...checkAlgorithm(limit), ...checkConcurrency(limit), ...checkCounting(limit)] : []),
+    ...(hasRate ? checkProducts(limit) : []),
     ...(calendar === undefined ? [] : checkCalendar(calendar, limit.unit)),
+    ...(hasRate && delivery === 'Quota' ? checkQuota(limit) : []),
   ]
 }
 
 /**
  * Finds the problems of a list of limits as a whole: a wrong number of members, and members that are
- * unlimited.
+ * unlimited or shared among proxies, which know one bucket for a request.
  */
 export function validateLimits(limits: readonly RateLimitPolicy[]): readonly LimitProblem[] {
-  const problems = limits.flatMap(({ unlimited }, index) => {
-    const message = 'unlimited is not allowed inside limits'
-    return unlimited
-      ? [{ path: `[${index}].unlimited`, message, allowed: 'a limit, or rateLimit for an unlimited rule' }]
-      : []
+  const problems = limits.flatMap(({ unlimited, delivery }, index) => {
+    const message = (what: string) => `${what} is not allowed inside limits`
+    const allowed = 'a limit, or rateLimit for an unlimited rule'
+    return [
+      ...(unlimited ? [{ path: `[${index}].unlimited`, message: message('unlimited'), allowed }] : []),
+      ...(delivery === 'Quota'
+        ? [{ path: `[${index}].delivery`, message: message('delivery: Quota'), allowed: 'Calls' }]
+        : []),
+    ]
   })
   if (limits.length >= minLimits && limits.length <= maxLimits) return problems
   const message = `limits cannot have ${limits.length} ${limits.length === 1 ? 'member' : 'members'}`
@@ -62,6 +79,25 @@ function checkAlgorithm(limit: RateLimitPolicy): readonly LimitProblem[] {
   if (calendar !== undefined && algorithm !== 'FixedWindow') {
     const message = `calendar has no meaning for the algorithm ${algorithm}`
     problems.push({ path: 'calendar', message, allowed: 'the algorithm FixedWindow' })
+  }
+  return problems
+}
+
+const whyNotLeased = {
+  SlidingWindow: 'which counts each request at its own time',
+  Concurrency: 'whose requests give back what they hold',
+}
+
+function checkCounting({ counting, algorithm = 'FixedWindow', countRejected }: RateLimitPolicy) {
+  const problems: LimitProblem[] = []
+  if (counting !== 'Leased') return problems
+  if (algorithm === 'SlidingWindow' || algorithm === 'Concurrency') {
+    const message = `counting cannot be Leased for the algorithm ${algorithm}, ${whyNotLeased[algorithm]}`
+    problems.push({ path: 'counting', message, allowed: `the algorithm ${leasableAlgorithms.join(' or ')}` })
+  }
+  if (countRejected) {
+    const message = 'counting cannot be Leased with countRejected: rejected requests ask no counter'
+    problems.push({ path: 'counting', message, allowed: 'Exact, or countRejected left out' })
   }
   return problems
 }
@@ -95,6 +131,23 @@ function checkConcurrency(limit: RateLimitPolicy): readonly LimitProblem[] {
       return isGiven ? [{ path, message, allowed: 'maxConcurrent and leaseSeconds instead' }] : []
     }),
   ]
+}
+
+/** Finds what keeps a limit from being shared among proxies as token buckets. */
+function checkQuota(limit: RateLimitPolicy): readonly LimitProblem[] {
+  const { algorithm = 'FixedWindow', calendar, requestsPerUnit = 0, unitMultiplier = 1 } = limit
+  const problem = (message: string, allowed: string) => [{ path: 'delivery', message, allowed }]
+  if (!algorithmsOfQuota.includes(algorithm)) {
+    const allowed = `the algorithm ${algorithmsOfQuota.join(' or ')}`
+    return problem(`delivery: Quota has no meaning for the algorithm ${algorithm}`, allowed)
+  }
+  if (calendar !== undefined) return problem('delivery: Quota has no meaning with a calendar', 'no calendar')
+  const unit = parseUnit(limit.unit)
+  if (unit === undefined) return []
+  const windowSeconds = unitSeconds[unit] * unitMultiplier
+  if (requestsPerUnit >= windowSeconds) return []
+  const message = `delivery: Quota cannot share ${requestsPerUnit} requests in ${windowSeconds} s`
+  return problem(message, `at least ${windowSeconds}, which is one a second`)
 }
 
 /**

@@ -59,13 +59,17 @@ function checkGroupBy({ value, match, groupBy, shareThreshold }: RateLimitRule):
 
 function checkTexts({ oneOf, cidr, regex }: RuleMatch): readonly LimitProblem[] {
   const problems: LimitProblem[] = []
-  const checkList = (name: string, texts: readonly string[], identify: (text: string) => string) => {
+  const checkList = (
+    name: string,
+    texts: readonly string[],
+    identify: (text: string, index: number) => string,
+  ) => {
     if (texts.length === 0) {
       problems.push({ path: `match.${name}`, message: `${name} is empty`, allowed: 'at least one text' })
     }
     const seen = new Map<string, number>()
     for (const [index, text] of texts.entries()) {
-      const id = identify(text)
+      const id = identify(text, index)
       const first = seen.get(id)
       if (first === undefined) seen.set(id, index)
       else {
@@ -79,12 +83,14 @@ function checkTexts({ oneOf, cidr, regex }: RuleMatch): readonly LimitProblem[] 
     }
   }
   if (oneOf !== undefined) checkList('oneOf', oneOf, text => text)
-  for (const [index, text] of (cidr ?? []).entries()) {
-    const network = parseNetwork(text)
-    if ('bits' in network) continue
-    problems.push({ path: `match.cidr[${index}]`, message: network.problem, allowed: network.allowed })
+  if (cidr !== undefined) {
+    checkList('cidr', cidr, (text, index) => {
+      const network = parseNetwork(text)
+      if ('bits' in network) return network.bits
+      problems.push({ path: `match.cidr[${index}]`, message: network.problem, allowed: network.allowed })
+      return text
+    })
   }
-  if (cidr !== undefined) checkList('cidr', cidr, identifyNetwork)
   const invalid = regex === undefined ? undefined : findRegexProblem(regex)
   if (invalid !== undefined)
     problems.push({ path: 'match.regex', message: invalid.problem, allowed: invalid.allowed })

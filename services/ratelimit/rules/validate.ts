@@ -122,9 +122,10 @@ function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): 
   const { source, path, descriptor } = sibling
   const { match, groupBy, rateLimit, limits, shareThreshold } = descriptor
   if (match !== undefined || groupBy !== undefined) {
-    report(findings, source, path, validateMatch(descriptor))
     context.regexes += match?.regex === undefined ? 0 : 1
-    if (match?.regex !== undefined && context.regexes === maxRegexesOfDomain + 1) {
+    // The time to validate each of them is bounded by their number.
+    if (context.regexes <= maxRegexesOfDomain) report(findings, source, path, validateMatch(descriptor))
+    else if (match?.regex !== undefined && context.regexes === maxRegexesOfDomain + 1) {
       const message = 'the domain has too many regular expressions'
       findings.problem(source, joinPath(path, 'match.regex'), message, `at most ${maxRegexesOfDomain}`)
     }
@@ -136,6 +137,10 @@ function checkDescriptor(context: Context, sibling: Sibling, finalKey: string): 
     checkRateLimit(context, source, joinPath(path, names.rateLimit), rateLimit)
   }
   if (limits !== undefined) checkLimits(context, sibling, limits)
+  if (descriptor.quotaMode && rateLimit?.delivery === 'Quota') {
+    const fieldPath = joinPath(path, `${names.rateLimit}.delivery`)
+    findings.problem(source, fieldPath, 'delivery: Quota is not allowed with quotaMode', 'one of the two')
+  }
   if (shareThreshold && match === undefined && !finalKey.includes('*')) {
     const rule = `share_threshold can only be used with wildcard values (containing '*')`
     const fieldPath = joinPath(path, names.shareThreshold)

@@ -27,6 +27,14 @@ export const serverSettings = settingsTable({
     fallback: 'false',
     help: 'Share the gRPC and HTTP ports with other processes of this service on the machine.',
   },
+  quotaMemoryBytes: {
+    name: 'QUOTA_MEMORY_BYTES',
+    kind: integer(0, 2 ** 40),
+    fallback: `${128 * 1024 * 1024}`,
+    help:
+      'The memory in bytes for the buckets that proxies report for rules of delivery: Quota, about 2,200 for each bucket ' +
+      'of each proxy. Further buckets get no share.',
+  },
   drainDelayMs: {
     name: 'DRAIN_DELAY',
     kind: durationMs,

@@ -53,7 +53,10 @@ export class Concurrency implements LimitState {
     }
   }
 
+  /** A hold that has ended is not renewed. */
   admits(hits: number): boolean {
+    const { hold } = this.#limit
+    if (hold?.renews) return this.#state.holds.findIndex(({ name }) => name === hold.name) >= this.#ended
     return this.#held + hits <= this.#limit.limit
   }
 
@@ -61,13 +64,23 @@ export class Concurrency implements LimitState {
     if (hits < 0) this.giveBack(-hits)
     if (hits <= 0) return
     this.#settle()
-    const { holds } = this.#state
     const { hold: named, windowTicks } = this.#limit
-    const hold = { until: this.#now + (named?.ticks ?? windowTicks), hits, name: named?.name }
+    const until = this.#now + (named?.ticks ?? windowTicks)
+    if (named?.renews) {
+      const known = this.#end(named.name)
+      if (known !== undefined) this.#insert({ ...known, until })
+      return
+    }
+    const hold = { until, hits, name: named?.name }
+    this.#insert(hold)
+    this.#taken.push(hold)
+  }
+
+  #insert(hold: Hold): void {
+    const { holds } = this.#state
     // The lease may have been longer before, so the new hold is not always the last one.
     holds.splice(holds.findLastIndex(({ until }) => until <= hold.until) + 1, 0, hold)
-    this.#taken.push(hold)
-    this.#held += hits
+    this.#held += hold.hits
   }
 
   undo(): void {
@@ -84,7 +97,7 @@ export class Concurrency implements LimitState {
     const { holds } = this.#state
     const { hold: named } = this.#limit
     if (named !== undefined) {
-      this.#end(holds.findIndex(({ name }) => name === named.name))
+      this.#end(named.name)
       return
     }
     let left = hits
@@ -97,15 +110,18 @@ export class Concurrency implements LimitState {
     }
   }
 
-  /** @param index -1 for a hold that has ended already */
-  #end(index: number): void {
-    const [hold] = index === -1 ? [] : this.#state.holds.splice(index, 1)
+  /** Returns the hold; undefined if it has ended already. */
+  #end(name: string): Hold | undefined {
+    const { holds } = this.#state
+    const index = holds.findIndex(hold => hold.name === name)
+    const [hold] = index === -1 ? [] : holds.splice(index, 1)
     this.#held -= hold?.hits ?? 0
+    return hold
   }
 
-  /** Returns 0: a rejected call holds nothing. */
+  /** At most twice the limit is held, by calls that are only reported. */
   room(): number {
-    return 0
+    return Math.max(0, 2 * this.#limit.limit - this.#held)
   }
 
   empty(): void {

@@ -2,8 +2,16 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
-import { assert as assertProperty, property } from 'fast-check'
-import { assertEqualsOracle, checkOf, oracles, type TracedAlgorithm, trace } from '../testing/traces.ts'
+import { assert as assertProperty, asyncProperty, property } from 'fast-check'
+import {
+  assertEqualsOracle,
+  checkOf,
+  leaseTrace,
+  oracles,
+  runLeaseTrace,
+  type TracedAlgorithm,
+  trace,
+} from '../testing/traces.ts'
 import type { LimitCheck, LimitOutcome } from './limit-check.ts'
 import { createMemoryAdmission } from './memory-admission.ts'
 import { TokenBucket } from './token-bucket.ts'
@@ -15,7 +23,7 @@ function openAdmission(maxKeys = 1_000) {
   const counts = new Map<string, number>()
   let nowMs = 0
   let monotonicMs = 0
-  const admit = createMemoryAdmission({
+  const { admit } = createMemoryAdmission({
     clock: { nowMs: () => nowMs, monotonicMs: () => monotonicMs },
     maxKeys,
     count({ key }, hits) {
@@ -49,6 +57,17 @@ for (const algorithm of Object.keys(oracles) as TracedAlgorithm[]) {
   })
 }
 
+for (const algorithm of ['FixedWindow', 'TokenBucket'] as const) {
+  test(`leases of a ${algorithm} never admit more than the limit on random traces`, async () => {
+    const isKept = asyncProperty(leaseTrace, async traced => {
+      const { at } = openAdmission()
+      const ask = (check: LimitCheck, nowMs: number) => at(nowMs / 1_000, [check])[0] as LimitOutcome
+      await runLeaseTrace(algorithm, traced, 'key', ask)
+    })
+    await assertProperty(isKept, { numRuns })
+  })
+}
+
 const fixed = (over: Partial<LimitCheck> = {}): LimitCheck => ({
   key: 'fixed',
   algorithm: 'FixedWindow',
@@ -65,6 +84,35 @@ const fixed = (over: Partial<LimitCheck> = {}): LimitCheck => ({
 
 const bucket = (over: Partial<LimitCheck> = {}) =>
   fixed({ key: 'bucket', algorithm: 'TokenBucket', limit: 1, burst: 3, ...over })
+
+test('a lease gets what is left, in all limits of a call or in none', () => {
+  const { at, counts } = openAdmission()
+  const lease = { atLeast: 1, holds: 0, replaced: 0, sinceMicros: 0 }
+  const window = fixed({ hits: 5, limit: 7, leased: true, lease })
+  const tokens = bucket({ hits: 2, limit: 1, burst: 3, leased: true, lease })
+  const grantedOf = (...checks: readonly LimitCheck[]) =>
+    at(0, checks).map(({ admitted, granted, remaining }) => [admitted, granted, remaining])
+  assert.deepEqual(grantedOf(window, tokens), [
+    [true, 5, 2],
+    [true, 2, 1],
+  ])
+  assert.deepEqual(grantedOf(window, tokens), [
+    [true, 2, 0],
+    [true, 1, 0],
+  ])
+  assert.deepEqual(grantedOf(fixed({ ...window, limit: 9 }), tokens), [
+    [true, 0, 2],
+    [false, 0, 0],
+  ])
+  const shadow = { ...tokens, shadow: true }
+  assert.deepEqual(grantedOf(fixed({ ...window, limit: 9 }), shadow), [
+    [true, 2, 0],
+    [false, 0, 0],
+  ])
+  assert.deepEqual(grantedOf({ ...window, limit: 9, lease: { ...lease, atLeast: 0 } }), [[true, 0, 0]])
+  assert.deepEqual(grantedOf({ ...window, limit: 9, hits: -4 }), [[true, 0, 4]])
+  assert.equal(counts.get('fixed'), 5)
+})
 
 const admittedOf = (outcomes: readonly LimitOutcome[]) => outcomes.map(({ admitted }) => admitted)
 

@@ -27,10 +27,14 @@ interface Opened {
   isAsked: boolean
 }
 
-/** Returns a function that admits calls; the states of their limits are kept in this process. */
-export function createMemoryAdmission(
-  options: MemoryAdmissionOptions,
-): (checks: readonly LimitCheck[]) => readonly LimitOutcome[] {
+interface MemoryAdmission {
+  /** Admits a call; the states of its limits are kept in this process. */
+  admit(checks: readonly LimitCheck[]): readonly LimitOutcome[]
+  /** Names the window in which a `SlidingWindow` counts hits now, see `SlidingWindow.window`. */
+  windowOf(check: LimitCheck): number
+}
+
+export function createMemoryAdmission(options: MemoryAdmissionOptions): MemoryAdmission {
   const { clock, maxKeys, count } = options
   const entries = new ExpiringTable<Entry>(maxKeys)
 
@@ -41,7 +45,12 @@ export function createMemoryAdmission(
     if (check.algorithm === 'Concurrency') return new Concurrency(stored as Holds | undefined, now, check)
     return check.algorithm === 'TokenBucket'
       ? new TokenBucket(stored as TokenBucketState | undefined, now, check)
-      : new SlidingWindow(inTicks(stored as SlidingWindowState | undefined, check), now, check)
+      : openWindow(check, nowMs, nowSeconds)
+  }
+
+  function openWindow(check: LimitCheck, nowMs: number, nowSeconds: number): SlidingWindow {
+    const stored = entries.get(check.key, nowSeconds)?.stored as SlidingWindowState | undefined
+    return new SlidingWindow(inTicks(stored, check), ticksAt(nowMs, check.ticksPerSecond), check)
   }
 
   function save({ check, state, isAsked }: Opened, nowSeconds: number): void {
@@ -60,20 +69,27 @@ export function createMemoryAdmission(
     }
   }
 
-  return checks => {
+  function admit(checks: readonly LimitCheck[]): readonly LimitOutcome[] {
     const nowMs = clock.nowMs()
     const nowSeconds = clock.monotonicMs() / 1000
     const opened = new Map<string, Opened>()
     const states = checks.map(check => {
       const name = `${check.limit} ${check.key}`
       const known = opened.get(name) ?? { check, state: open(check, nowMs, nowSeconds), isAsked: false }
-      known.isAsked ||= check.hits !== 0
+      known.isAsked ||= check.hits !== 0 || check.lease !== undefined
       opened.set(name, known)
       return known.state
     })
     const outcomes = admitAll(checks, states)
     for (const each of opened.values()) save(each, nowSeconds)
-    return outcomes
+    return checks[0]?.lease === undefined
+      ? outcomes
+      : outcomes.map(outcome => ({ ...outcome, atMicros: nowMs * 1_000 }))
+  }
+
+  return {
+    admit,
+    windowOf: check => openWindow(check, clock.nowMs(), clock.monotonicMs() / 1000).window,
   }
 }
 
@@ -84,14 +100,17 @@ function ticksAt(nowMs: number, ticksPerSecond: number): number {
 
 /** Converts the start to whole seconds: stored so, it does not depend on the length of a tick. */
 function inSeconds(windows: SlidingWindowState, { ticksPerSecond }: LimitCheck): SlidingWindowState {
-  return { ...windows, start: windows.start / ticksPerSecond }
+  const { start, shift } = windows
+  return { ...windows, start: start / ticksPerSecond, ...(shift && { shift: shift / ticksPerSecond }) }
 }
 
 function inTicks(
   windows: SlidingWindowState | undefined,
   { ticksPerSecond }: LimitCheck,
 ): SlidingWindowState | undefined {
-  return windows && { ...windows, start: windows.start * ticksPerSecond }
+  if (windows === undefined) return undefined
+  const { start, shift } = windows
+  return { ...windows, start: start * ticksPerSecond, ...(shift && { shift: shift * ticksPerSecond }) }
 }
 
 /** The count of the window whose start is in the key. */

@@ -11,6 +11,11 @@ export interface SlidingWindowState {
   readonly start: number
   readonly previous: number
   readonly current: number
+  /**
+   * The ticks by which `start` has gone back with the clock, in all. `start` and `shift` together name the
+   * window in which hits were counted: the sum never goes back. Left out for 0.
+   */
+  readonly shift?: number
 }
 
 /**
@@ -27,7 +32,9 @@ export class SlidingWindow implements LimitState {
   #current: number
   #added = 0
   #isReduced = false
-  readonly #hasSteppedBack: boolean
+  /** How far the clock has stepped back since the last change. */
+  readonly #back: number
+  readonly #shift: number
 
   /** @param now the tick for which the state is computed */
   constructor(stored: SlidingWindowState | undefined, now: number, limit: WindowLimit) {
@@ -38,7 +45,13 @@ export class SlidingWindow implements LimitState {
     const { previous, current } = countsAt(stored, this.#start, windowTicks)
     this.#previous = previous
     this.#current = current
-    this.#hasSteppedBack = stored !== undefined && this.#start < stored.start
+    this.#back = Math.max(0, (stored?.start ?? 0) - this.#start)
+    this.#shift = (stored?.shift ?? 0) + this.#back
+  }
+
+  /** Names the window in which hits are counted now, also after the clock has stepped back. */
+  get window(): number {
+    return this.#start + this.#shift
   }
 
   /**
@@ -95,7 +108,7 @@ export class SlidingWindow implements LimitState {
 
   /** Returns whether the state must be stored: it was changed, or the clock has stepped back. */
   isChanged(): boolean {
-    return this.#isReduced || this.#added !== 0 || this.#hasSteppedBack
+    return this.#isReduced || this.#added !== 0 || this.#back > 0
   }
 
   /** Returns the ticks after which neither count has any weight. */
@@ -105,7 +118,8 @@ export class SlidingWindow implements LimitState {
   }
 
   stored(): SlidingWindowState {
-    return { start: this.#start, previous: this.#previous, current: this.#current }
+    const counted = { start: this.#start, previous: this.#previous, current: this.#current }
+    return this.#shift === 0 ? counted : { ...counted, shift: this.#shift }
   }
 }
 
@@ -113,7 +127,7 @@ function countsAt(
   stored: SlidingWindowState | undefined,
   start: number,
   windowTicks: number,
-): Omit<SlidingWindowState, 'start'> {
+): Pick<SlidingWindowState, 'previous' | 'current'> {
   if (stored === undefined || start > stored.start + windowTicks) return { previous: 0, current: 0 }
   // Granted hits end with their window.
   return start > stored.start ? { previous: Math.max(0, stored.current), current: 0 } : stored

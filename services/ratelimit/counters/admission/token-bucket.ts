@@ -1,4 +1,4 @@
-import type { LimitCheck, LimitState } from './limit-check.ts'
+import type { LeaseTerms, LimitCheck, LimitState } from './limit-check.ts'
 
 type BucketLimit = Pick<LimitCheck, 'limit' | 'burst' | 'windowTicks' | 'ticksPerSecond'>
 
@@ -8,6 +8,16 @@ export interface TokenBucketState {
   /** The tick at which the debt was computed. */
   readonly time: number
   readonly ticksPerSecond: number
+  readonly leases?: Leased
+}
+
+/** The hits of leases, by the second in which they were taken. Older leases have ended; see `leaseMs`. */
+interface Leased {
+  /** The second since the epoch of `recent`. */
+  readonly second: number
+  readonly recent: number
+  /** Those of the second before. */
+  readonly earlier: number
 }
 
 /**
@@ -20,11 +30,16 @@ export const maxDebt = 2 ** 52
 /**
  * A token bucket, as GCRA in exact integers: each hit adds the window's ticks to the debt, and each tick
  * takes `limit` from it. A bucket is full when the debt is 0, and empty when it is `burst` windows.
+ *
+ * A lease is owed as long as it lasts: if it was repaid meanwhile, its hits would be admitted beside those of
+ * a full bucket. So the debt does not fall below that of all leases. A lease that nobody ends, because its
+ * process was killed, ends within two seconds; what is given back of it later has been refilled already.
  */
 export class TokenBucket implements LimitState {
   readonly #limit: BucketLimit
   readonly #now: number
   #debt: number
+  #leases: Leased
   #added = 0
   #isReduced = false
   readonly #hasSteppedBack: boolean
@@ -34,7 +49,9 @@ export class TokenBucket implements LimitState {
     const before = stored === undefined ? { debt: 0, time: now } : convertTicks(stored, limit.ticksPerSecond)
     this.#limit = limit
     this.#now = now
-    this.#debt = drainDebt(before.debt, now - before.time, limit.limit)
+    const drained = drainAboveLeases(before, now, stored?.leases, limit)
+    this.#debt = drained.debt
+    this.#leases = drained.leases
     this.#hasSteppedBack = stored !== undefined && now < before.time
   }
 
@@ -45,7 +62,7 @@ export class TokenBucket implements LimitState {
 
   /** Granted tokens beyond a full bucket are lost. */
   add(hits: number): void {
-    this.#debt = Math.max(0, this.#debt + hits * this.#limit.windowTicks)
+    this.#debt = Math.max(this.#leasedDebt(), this.#debt + hits * this.#limit.windowTicks)
     this.#added += hits
   }
 
@@ -56,7 +73,20 @@ export class TokenBucket implements LimitState {
   giveBack(hits: number): void {
     if (this.#debt === 0) return
     this.#isReduced = true
-    this.#debt = Math.max(0, this.#debt - hits * this.#limit.windowTicks)
+    this.#debt = Math.max(this.#leasedDebt(), this.#debt - hits * this.#limit.windowTicks)
+  }
+
+  lease(hits: number, { replaced, sinceMicros }: Pick<LeaseTerms, 'replaced' | 'sinceMicros'>): boolean {
+    const { second, recent, earlier } = this.#leases
+    const age = second - Math.floor(sinceMicros / 1_000_000)
+    this.#isReduced = true
+    this.#leases = {
+      second,
+      recent: hits + (age === 0 ? Math.max(0, recent - replaced) : recent),
+      earlier: age === 1 ? Math.max(0, earlier - replaced) : earlier,
+    }
+    this.#debt = Math.max(this.#debt, this.#leasedDebt())
+    return age === 0 || age === 1
   }
 
   /** Returns 0 for a limit of 0, since its debt would never be repaid. */
@@ -68,6 +98,7 @@ export class TokenBucket implements LimitState {
   empty(): void {
     this.#isReduced = true
     this.#debt = 0
+    this.#leases = { ...this.#leases, recent: 0, earlier: 0 }
   }
 
   remaining(): number {
@@ -87,11 +118,18 @@ export class TokenBucket implements LimitState {
   }
 
   expiry(): number {
-    return this.#limit.limit === 0 ? 0 : Math.ceil(this.#debt / this.#limit.limit)
+    const { limit, ticksPerSecond } = this.#limit
+    const untilLeasesEnd = this.#leasedDebt() === 0 ? 0 : 2 * ticksPerSecond
+    return limit === 0 ? 0 : Math.ceil(this.#debt / limit) + untilLeasesEnd
   }
 
   stored(): TokenBucketState {
-    return { debt: this.#debt, time: this.#now, ticksPerSecond: this.#limit.ticksPerSecond }
+    const state = { debt: this.#debt, time: this.#now, ticksPerSecond: this.#limit.ticksPerSecond }
+    return this.#leasedDebt() === 0 ? state : { ...state, leases: this.#leases }
+  }
+
+  #leasedDebt(): number {
+    return toDebt(this.#leases, this.#limit)
   }
 
   #isPossible(hits: number): boolean {
@@ -105,11 +143,37 @@ function drainDebt(debt: number, elapsed: number, limit: number): number {
   return Math.max(0, debt - Math.min(Math.max(0, elapsed), Math.ceil(debt / limit)) * limit)
 }
 
+/** Drains the debt from the time at which it was computed, in each second only as far as leases allow. */
+function drainAboveLeases(
+  before: Pick<TokenBucketState, 'debt' | 'time'>,
+  now: number,
+  stored: Leased | undefined,
+  bucket: BucketLimit,
+): { readonly debt: number; readonly leases: Leased } {
+  const { limit, ticksPerSecond } = bucket
+  let { debt, time } = before
+  const second = Math.floor(now / ticksPerSecond)
+  let leases = stored ?? { second, recent: 0, earlier: 0 }
+  for (let owed = toDebt(leases, bucket); owed > 0 && leases.second < second; owed = toDebt(leases, bucket)) {
+    const end = (leases.second + 1) * ticksPerSecond
+    debt = Math.max(owed, drainDebt(debt, end - time, limit))
+    time = Math.max(time, end)
+    leases = { second: leases.second + 1, recent: 0, earlier: leases.recent }
+  }
+  const owed = toDebt(leases, bucket)
+  if (owed === 0) leases = { second, recent: 0, earlier: 0 }
+  return { debt: Math.max(owed, drainDebt(debt, now - time, limit)), leases }
+}
+
+function toDebt({ recent, earlier }: Leased, { burst, windowTicks }: BucketLimit): number {
+  return Math.min(burst, recent + earlier) * windowTicks
+}
+
 /** Rounds up, to the disadvantage of the caller, so that a change of the limit never admits more. */
 function convertTicks(
   { debt, time, ticksPerSecond }: TokenBucketState,
   wanted: number,
-): Omit<TokenBucketState, 'ticksPerSecond'> {
+): Pick<TokenBucketState, 'debt' | 'time'> {
   if (ticksPerSecond === wanted) return { debt, time }
   const scaled = (ticks: number) =>
     wanted > ticksPerSecond ? ticks * (wanted / ticksPerSecond) : Math.ceil(ticks / (ticksPerSecond / wanted))

@@ -11,7 +11,8 @@ export interface AdmissionRun {
   readonly limits: readonly LimitCheck[]
   /**
    * The calls as a flat list of numbers. A call is the number of its checks, and then for each check the
-   * index of its key, the index of its limit, and its hits.
+   * index of its key, the index of its limit, and its hits. A call for leases has the number of its checks
+   * negated, and for each check also the numbers of its `LeaseTerms`.
    */
   readonly calls: readonly number[]
   readonly checks: readonly LimitCheck[]
@@ -32,10 +33,14 @@ class OpenRun implements AdmissionRun {
   /** Returns false and adds nothing if one of the call's keys has another limit in this run. */
   add(checks: readonly LimitCheck[]): boolean {
     if (!checks.every(check => this.#isAlike(check))) return false
-    this.calls.push(checks.length)
+    this.calls.push(checks[0]?.lease === undefined ? checks.length : -checks.length)
     for (const check of checks) {
-      const limit = this.#limitIndex(check)
-      this.calls.push(this.#keyIndex(check.key, limit), limit, check.hits)
+      const limit = indexOfLimit(this.limits, check)
+      const { key, hits, lease } = check
+      this.calls.push(this.#keyIndex(key, limit), limit, hits)
+      if (lease !== undefined) {
+        this.calls.push(lease.atLeast, lease.holds, lease.replaced, lease.sinceMicros)
+      }
       this.checks.push(check)
     }
     return true
@@ -56,17 +61,20 @@ class OpenRun implements AdmissionRun {
     this.#limitOfKey.push(limit)
     return index
   }
-
-  /** Searches all limits of the run, since there are few. */
-  #limitIndex(check: LimitCheck): number {
-    for (let index = 0; index < this.limits.length; index += 1) {
-      if (isSameLimit(this.limits[index] as LimitCheck, check)) return index
-    }
-    return this.limits.push(check) - 1
-  }
 }
 
-function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
+/**
+ * Returns the index of the first check with the same limit, which is added if there is none. Searches all limits
+ * of the run, since there are few.
+ */
+export function indexOfLimit(limits: LimitCheck[], check: LimitCheck): number {
+  for (let index = 0; index < limits.length; index += 1) {
+    if (isSameLimit(limits[index] as LimitCheck, check)) return index
+  }
+  return limits.push(check) - 1
+}
+
+export function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
   return (
     a.limit === b.limit &&
     a.burst === b.burst &&
@@ -76,7 +84,8 @@ function isSameLimit(a: LimitCheck, b: LimitCheck): boolean {
     a.expirySeconds === b.expirySeconds &&
     a.shadow === b.shadow &&
     a.countRejected === b.countRejected &&
-    a.grants === b.grants
+    a.grants === b.grants &&
+    a.leased === b.leased
   )
 }
 

@@ -11,7 +11,9 @@ import { openRedis, problemOf } from '../testing/open-redis-counters.ts'
 import {
   assertEqualsOracle,
   checkOf,
+  leaseTrace,
   oracles,
+  runLeaseTrace,
   type Trace,
   type TracedAlgorithm,
   trace,
@@ -66,6 +68,33 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
           return runTrace(counters, times, algorithm, traced, key, { withOracle: false })
         }),
       )
+    })
+  }
+
+  for (const algorithm of ['FixedWindow', 'TokenBucket'] as const) {
+    test(`leases of a ${algorithm} equal those in memory, and never admit more than the limit`, async t => {
+      const times = new Map<string, number>()
+      const counters = await open(t, ([check]) => times.get(check?.key ?? ''))
+      for (let done = 0; done < traces; done += atOnce) {
+        const some = sample(leaseTrace, Math.min(atOnce, traces - done))
+        await Promise.all(
+          some.map(async (traced, index) => {
+            let now = { nowMs: 0, monotonicMs: 0 }
+            const memory = createMemoryCounters({
+              clock: { nowMs: () => now.nowMs, monotonicMs: () => now.monotonicMs },
+            })
+            await runLeaseTrace(algorithm, traced, `lease ${algorithm} ${index}`, async (check, nowMs) => {
+              now = { nowMs, monotonicMs: nowMs }
+              times.set(check.key, nowMs * 1_000)
+              const [outcome] = await counters.admit([check])
+              const [expected] = await memory.admit([check])
+              assert.deepEqual({ ...outcome, atMicros: undefined }, { ...expected, atMicros: undefined })
+              return outcome as LimitOutcome
+            })
+          }),
+        )
+        await redis.command('FLUSHALL')
+      }
     })
   }
 
@@ -242,7 +271,10 @@ describe('admission in Redis', { skip: missingProgram('redis-server') }, () => {
     assert.equal(await obstacleOf('short', 'algorithms'), '')
     const ofHolds = await obstacleOf('short', 'algorithms', 'concurrency')
     assert.match(ofHolds, /can't run this command.*the script needs ZADD, ZRANGEBYSCORE, ZREM/)
-    assert.equal(await (await open(t)).findObstacle('', ['concurrency']), '')
+    assert.equal(await (await open(t)).findObstacle('', ['concurrency', 'quota']), '')
+    await redis.command('ACL', 'SETUSER', 'unread', 'on', '>pw', '~p:*', '+@all', '-hget')
+    assert.equal(await obstacleOf('unread', 'concurrency'), '')
+    assert.match(await obstacleOf('unread', 'quota'), /can't run this command.*the script needs HGET, HSET/)
     assert.equal(await redis.command('EXISTS', '{tollway-probe}:TokenBucket'), '1')
   })
 
@@ -332,7 +364,7 @@ function changedHits(hits: number, index: number): number {
 
 function openMemory(): (nowMs: number, check: LimitCheck) => LimitOutcome | undefined {
   const clock = { at: 0, nowMs: () => clock.at, monotonicMs: () => 0 }
-  const admit = createMemoryAdmission({ clock, maxKeys: 10, count: () => 0 })
+  const { admit } = createMemoryAdmission({ clock, maxKeys: 10, count: () => 0 })
   return (nowMs, check) => {
     clock.at = nowMs
     return admit([check])[0]

@@ -33,7 +33,8 @@ export interface DueLedger {
 
 /** A process that claimed a ledger has this time to end its reservations. */
 const claimMicros = 5_000_000
-const ledgersOfClaim = 100
+/** As many ledgers are claimed in one call. */
+export const ledgersOfClaim = 100
 
 /**
  * KEYS: the index. ARGV: the call; for `add` then the ledger and the time; for `move` then the ledger,

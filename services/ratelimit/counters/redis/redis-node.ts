@@ -6,10 +6,18 @@ import { createMissingAnswer, type Send } from '../batching/send.ts'
 import { addSplit } from '../batching/split-batch.ts'
 import { type Count, type Increment, sendSums } from '../batching/sum-equal-keys.ts'
 import { TouchedKeys } from '../batching/touched-keys.ts'
-import { CountersError, type Hit } from '../counters.ts'
+import { CountersError, type Hit, toFixedWindowCheck } from '../counters.ts'
 import { admissionScript, type TimeMicros } from './admission-script.ts'
 import { type DueLedger, type LedgerIndexRun, ledgerIndexScript } from './ledger-index-script.ts'
-import { type ReservationReply, type ReservationRun, reservationScript } from './reservation-script.ts'
+import { type BucketSharesReply, type BucketSharesRun, bucketSharesScript } from './redis-bucket-shares.ts'
+import {
+  type ReservationBatch,
+  type ReservationReplies,
+  type ReservationReply,
+  type ReservationRun,
+  reservationScript,
+  sendReservations,
+} from './reservation-script.ts'
 import type { RespConnection } from './resp/connection.ts'
 import { createIncrementSender } from './send-increments.ts'
 import { createScriptSender } from './send-scripts.ts'
@@ -61,13 +69,15 @@ export class RedisNode {
   readonly sendIncrements: Send<Increment, Count>
   readonly sendCalls: Send<PipelineCall, readonly number[]>
   readonly sendAdmissions: Send<AdmissionRun, RunOutcomes>
-  readonly sendReservations: Send<ReservationRun, ReservationReply>
+  readonly sendReservations: Send<ReservationBatch, ReservationReplies>
   readonly sendLedgerIndex: Send<LedgerIndexRun, readonly DueLedger[]>
+  readonly sendBucketShares: Send<BucketSharesRun, BucketSharesReply>
   readonly #sums: Pipeline
   readonly #scripts: Pipeline
   readonly #admissions: Pipeline<LimitCheck, LimitOutcome>
   readonly #reservations: Pipeline<ReservationRun, ReservationReply>
   readonly #ledgerIndex: Pipeline<LedgerIndexRun, readonly DueLedger[]>
+  readonly #bucketShares: Pipeline<BucketSharesRun, BucketSharesReply>
   #closed = false
 
   constructor(connection: RespConnection, limits: RedisLimits, options: RedisNodeOptions = {}) {
@@ -80,6 +90,11 @@ export class RedisNode {
     this.sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onErrorReply)
     this.sendReservations = createScriptSender(connection, reservationScript(limits.timeMicros), onErrorReply)
     this.sendLedgerIndex = createScriptSender(connection, ledgerIndexScript, onErrorReply)
+    this.sendBucketShares = createScriptSender(
+      connection,
+      bucketSharesScript(limits.timeMicros),
+      onErrorReply,
+    )
     const increments = follow(this.sendIncrements, node => node.sendIncrements)
     const wholeCalls = follow(this.sendCalls, node => node.sendCalls)
     const runs = follow(this.sendAdmissions, node => node.sendAdmissions)
@@ -92,8 +107,10 @@ export class RedisNode {
     this.#admissions = new Pipeline({ ...limits, send: sendRuns(runs, findSlot) })
     const reservations = follow(this.sendReservations, node => node.sendReservations)
     const ledgerIndex = follow(this.sendLedgerIndex, node => node.sendLedgerIndex)
-    this.#reservations = new Pipeline({ ...limits, send: ofOneItem(reservations) })
+    const bucketShares = follow(this.sendBucketShares, node => node.sendBucketShares)
+    this.#reservations = new Pipeline({ ...limits, send: sendReservations(reservations, findSlot) })
     this.#ledgerIndex = new Pipeline({ ...limits, send: ofOneItem(ledgerIndex) })
+    this.#bucketShares = new Pipeline({ ...limits, send: ofOneItem(bucketShares) })
     // Redis may have restarted without data, so every key may be new to it.
     connection.onHealth(healthy => {
       if (!healthy) touchedKeys.clear()
@@ -116,9 +133,8 @@ export class RedisNode {
   }
 
   /** Does a call of `Reservations`. Rejects with a `CountersError`. */
-  async runReservation(run: ReservationRun): Promise<ReservationReply> {
-    const [reply] = await this.#addTo(this.#reservations, [run])
-    return reply as ReservationReply
+  runReservation(run: ReservationRun): Promise<ReservationReply> {
+    return this.#addTo(this.#reservations, [run]).then(([reply]) => reply as ReservationReply)
   }
 
   /** Does a call of the index of ledgers. Rejects with a `CountersError`. */
@@ -127,10 +143,17 @@ export class RedisNode {
     return due
   }
 
+  /** Does a call of `BucketShares`. Rejects with a `CountersError`. */
+  async runBucketShares(run: BucketSharesRun): Promise<BucketSharesReply> {
+    const [answer = 0] = await this.#addTo(this.#bucketShares, [run])
+    return answer
+  }
+
   close(): Promise<void> {
     this.#closed = true
     this.#reservations.close()
     this.#ledgerIndex.close()
+    this.#bucketShares.close()
     this.#sums.close()
     this.#scripts.close()
     this.#admissions.close()
@@ -149,7 +172,7 @@ export class RedisNode {
   #giveBack(batch: readonly Hit[]): Promise<readonly number[]> {
     return Promise.all(
       batch.map(async hit => {
-        const [outcome] = await this.admit([toReturnCheck(hit)])
+        const [outcome] = await this.admit([toFixedWindowCheck(hit)])
         return hit.limit - (outcome?.remaining ?? 0)
       }),
     )
@@ -163,12 +186,6 @@ export class RedisNode {
 
 function isGivenBack({ hits, grants }: Hit): boolean {
   return hits < 0 && !grants
-}
-
-/** Returns a check of a fixed window that has the hit's counter. */
-function toReturnCheck({ key, hits, limit, expirySeconds }: Hit): LimitCheck {
-  const window = { burst: limit, windowTicks: 1, ticksPerSecond: 1, expirySeconds }
-  return { ...window, key, algorithm: 'FixedWindow', hits, limit, shadow: false, countRejected: false }
 }
 
 function eachForItself(send: Send<PipelineCall, readonly number[]>): SendCalls {

@@ -4,10 +4,12 @@ import type { LogFields } from '@tollway/chassis/log/log.ts'
 import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type BackendStats, unreadStats } from '../backend-stats.ts'
 import { defaultMaxTouchedKeys } from '../batching/touched-keys.ts'
+import type { BucketShares } from '../bucket-shares.ts'
 import type { BusyPollMode } from '../connections/busy-poll.ts'
 import { breakerSilenceMs, createBreakers } from '../connections/circuit-breaker.ts'
 import type { TlsOptions } from '../connections/connect-socket.ts'
 import type { Channel, ChannelListener, Counters, CountersError, Hit } from '../counters.ts'
+import type { Reservations } from '../reservations.ts'
 import type { TimeMicros } from './admission-script.ts'
 import type { RedisAddress } from './redis-address.ts'
 import { RespConnection, type RespConnectionOptions } from './resp/connection.ts'
@@ -61,10 +63,12 @@ export interface RedisCountersOptions {
 }
 
 export interface RedisCounters extends Counters {
+  readonly reservations: Reservations
   add(batch: readonly Hit[]): Promise<readonly number[]>
   admit(checks: readonly LimitCheck[]): Promise<readonly LimitOutcome[]>
   findObstacle(keyPrefix: string, features: readonly string[]): Promise<string>
   openChannel(name: string, listener: ChannelListener): Channel
+  openBucketShares(keyPrefix: string): BucketShares
 }
 
 export type RedisSetup = ReturnType<typeof createRedisSetup>
@@ -176,6 +180,7 @@ const probed = (algorithm: LimitCheck['algorithm'], keyPrefix: string): LimitChe
 
 const commands = 'GET, HMGET, HSET, INCRBY, EXPIRE, PEXPIRE and TIME'
 const commandsOfHolds = 'ZADD, ZRANGEBYSCORE, ZREM, ZREMRANGEBYSCORE, DEL, PEXPIRE and TIME'
+const commandsOfShares = 'HGET, HSET, PEXPIRE, DEL and TIME'
 
 /** Matches the errors of Redis and of proxies for a command that is missing or not permitted. */
 const rejected = /NOPERM|unknown command|can't run this command/
@@ -188,22 +193,30 @@ const rejected = /NOPERM|unknown command|can't run this command/
  * @param keyPrefix the prefix of the keys that the login may use
  */
 export async function findScriptObstacle(
-  counters: Pick<RedisCounters, 'admit'>,
+  counters: Pick<RedisCounters, 'admit' | 'openBucketShares'>,
   keyPrefix: string,
   features: readonly string[],
 ): Promise<string> {
   const windows = ['FixedWindow', 'SlidingWindow', 'TokenBucket'] as const
-  const obstacle = await probe(windows, commands)
-  if (obstacle !== '' || !features.includes('concurrency')) return obstacle
-  return probe(['Concurrency'], commandsOfHolds)
-
-  async function probe(algorithms: readonly LimitCheck['algorithm'][], needed: string): Promise<string> {
-    try {
-      const checks = algorithms.map(each => probed(each, keyPrefix))
-      await counters.admit(checks)
+  const count = (algorithms: readonly LimitCheck['algorithm'][], hits: number) =>
+    counters.admit(algorithms.map(each => ({ ...probed(each, keyPrefix), hits })))
+  let obstacle = await probe(commands, () => count(windows, 1))
+  if (obstacle === '' && features.includes('concurrency')) {
+    obstacle = await probe(commandsOfHolds, async () => {
+      await count(['Concurrency'], 1)
       // A hold is also released, which needs other commands.
-      if (algorithms.includes('Concurrency'))
-        await counters.admit(checks.map(each => ({ ...each, hits: -1 })))
+      await count(['Concurrency'], -1)
+    })
+  }
+  if (obstacle === '' && features.includes('quota')) {
+    const shares = counters.openBucketShares(keyPrefix)
+    obstacle = await probe(commandsOfShares, () => shares.leave('tollway-probe', 'tollway-probe'))
+  }
+  return obstacle
+
+  async function probe(needed: string, run: () => unknown): Promise<string> {
+    try {
+      await run()
       return ''
     } catch (error) {
       const { message } = error as CountersError

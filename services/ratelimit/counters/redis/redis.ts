@@ -4,6 +4,7 @@ import type { Channel, ChannelListener, Hit } from '../counters.ts'
 import { Channels } from './channels.ts'
 import { RedisClusterCounters } from './cluster/redis-cluster.ts'
 import { parseLogin, parseRedisAddress, type RedisAddress, type RedisLogin } from './redis-address.ts'
+import { RedisBucketShares } from './redis-bucket-shares.ts'
 import { RedisNode } from './redis-node.ts'
 import { RedisReservations } from './redis-reservations.ts'
 import {
@@ -74,6 +75,7 @@ class SingleRedisCounters implements RedisCounters {
   readonly #node: RedisNode
   readonly #stopWhenOver: boolean
   readonly #watch: SentinelWatch | undefined
+  readonly #monotonicMs: () => number
   readonly #channels: Channels
 
   constructor(setup: RedisSetup, node: RedisNode, watch?: SentinelWatch) {
@@ -84,6 +86,7 @@ class SingleRedisCounters implements RedisCounters {
     })
     this.#stopWhenOver = setup.stopWhenOver
     this.#watch = watch
+    this.#monotonicMs = () => setup.limits.clock.monotonicMs()
     this.#channels = new Channels(setup, () => node.connection)
   }
 
@@ -113,6 +116,11 @@ class SingleRedisCounters implements RedisCounters {
 
   openChannel(name: string, listener: ChannelListener): Channel {
     return this.#channels.open(name, listener)
+  }
+
+  openBucketShares(keyPrefix: string): RedisBucketShares {
+    const run: RedisNode['runBucketShares'] = each => this.#node.runBucketShares(each)
+    return new RedisBucketShares({ keyPrefix, run, monotonicMs: this.#monotonicMs })
   }
 
   async close(): Promise<void> {

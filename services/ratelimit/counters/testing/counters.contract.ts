@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { waitFor } from '../../../../test/support/wait-for.ts'
+import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
 import { type Counters, CountersError, type Hit, maxCount } from '../counters.ts'
 
 /** An empty backend, ready for use. */
@@ -24,7 +25,14 @@ export function countersContract(
   skip: string | false = false,
 ): void {
   describe(`${name} as counters`, { skip }, () => {
-    const tests = { ...additionTests, ...concurrencyTests, ...holdTests, ...channelTests, ...lifeTests }
+    const tests = {
+      ...additionTests,
+      ...concurrencyTests,
+      ...holdTests,
+      ...leaseTests,
+      ...channelTests,
+      ...lifeTests,
+    }
     for (const [rule, run] of Object.entries(tests)) {
       test(rule, async t => run(await openFor(t, open), t))
     }
@@ -201,6 +209,44 @@ const holdTests: Record<string, ContractTest> = {
   },
 }
 
+const leaseTests: Record<string, ContractTest> = {
+  'leases of all processes together have the whole limit and no more': async ({ counters, peer }, t) => {
+    if (counters.admit === undefined) {
+      t.skip('the backend counts fixed windows only')
+      return
+    }
+    const whole = { hits: 6, limit: 20, burst: 20, shadow: false, countRejected: false, leased: true }
+    const day = { windowTicks: 86_400_000, ticksPerSecond: 1_000, expirySeconds: 60 }
+    const window = { ...whole, ...day, key: '{tag}window', algorithm: 'FixedWindow' } as const
+    const tokens = { ...whole, ...day, key: '{tag}tokens', algorithm: 'TokenBucket', limit: 1 } as const
+    const first = { atLeast: 1, holds: 0, replaced: 0, sinceMicros: 0 }
+    const ask = async (changes: Partial<LimitCheck>, some = counters) =>
+      (await some.admit?.([window, tokens].map(check => ({ ...check, ...changes })))) ?? []
+    const outcomes = await Promise.all(
+      Array.from({ length: 6 }, (_, call) => ask({ lease: first }, call % 2 === 0 ? counters : peer)),
+    )
+    for (const limit of [0, 1]) {
+      const granted = outcomes.map(each => each[limit]?.granted ?? -1)
+      assert.deepEqual(granted.toSorted(), [0, 0, 2, 6, 6, 6])
+    }
+    const remainingOf = (outcomes: readonly LimitOutcome[]) => outcomes.map(({ remaining }) => remaining)
+    assert.deepEqual(remainingOf(await ask({ hits: 0 }, peer)), [0, 0])
+    const [{ atMicros = 0 } = {}] = outcomes[0] ?? []
+    const ended = { atLeast: 0, holds: 0, replaced: 6, sinceMicros: atMicros }
+    assert.deepEqual(remainingOf(await ask({ hits: -4, lease: ended })), [4, 4])
+    assert.deepEqual(remainingOf(await ask({ hits: 1 }, peer)), [3, 3])
+    const last = await ask({ hits: 5, lease: { ...first, atLeast: 4 } })
+    assert.deepEqual(
+      last.map(({ admitted, granted }) => [admitted, granted]),
+      [
+        [false, 0],
+        [false, 0],
+      ],
+    )
+    assert.deepEqual(remainingOf(await ask({ hits: 5, lease: first }, peer)), [0, 0])
+  },
+}
+
 const channelTests: Record<string, ContractTest> = {
   'a message on a channel reaches every process': async ({ counters, peer }, t) => {
     if (counters.openChannel === undefined || peer?.openChannel === undefined) {
@@ -269,6 +315,26 @@ const lifeTests: Record<string, ContractTest> = {
     })
     assert.deepEqual(await counters.add([brief, { ...long, hits: 0 }]), [3, 3])
     assert.deepEqual(await counters.add([{ ...changed, hits: 0 }]), [9], 'the longer unit is kept')
+  },
+
+  'an admission keeps a counter for no longer than the first one': async ({ counters, elapse }, t) => {
+    if (counters.admit === undefined) {
+      t.skip('the backend counts fixed windows only')
+      return
+    }
+    const window = { windowTicks: 60_000, ticksPerSecond: 1_000, shadow: false, countRejected: false }
+    const brief = { ...window, key: 'brief', algorithm: 'FixedWindow', limit: 9, burst: 9, hits: 3 } as const
+    const remaining = async (expirySeconds: number, hits: number) =>
+      (await counters.admit?.([{ ...brief, expirySeconds, hits }]))?.[0]?.remaining
+    assert.equal(await remaining(1, 3), 6)
+    assert.equal(await remaining(60, 3), 3)
+    let elapsed = 0
+    await waitFor('the counter to expire', async () => {
+      elapse?.(0.5)
+      elapsed += 0.5
+      return (elapse && elapsed > 10) || (await remaining(60, 0)) === 9
+    })
+    assert.equal(await remaining(60, 0), 9)
   },
 
   'a closed backend rejects running and later calls': async ({ counters }) => {

@@ -4,19 +4,19 @@ import { CountersError, type Hit, maxCount } from '../counters.ts'
 import { createRedisCounters } from '../redis/redis.ts'
 import type { RedisCounters, RedisCountersOptions } from '../redis/redis-setup.ts'
 
-/** Long enough for a busy machine: only the tests of the deadline itself use a short one. */
-const patientMs = 5_000
+/** Long enough for a busy machine: only the tests of the time limits themselves use short ones. */
+const patience = { deadlineMs: 5_000, stallTimeoutMs: 20_000 }
 
 const waiting = { interval: 5, timeout: 15_000 }
 
 export type TestedOptions = Partial<RedisCountersOptions> & Pick<RedisCountersOptions, 'url'>
 
-/** Opens counters with a long deadline and waits until Redis has answered. */
+/** Opens counters with long time limits and waits until Redis has answered. */
 export async function openRedis(
   t: Pick<TestContext, 'waitFor'>,
   options: TestedOptions,
 ): Promise<RedisCounters> {
-  const counters = createRedisCounters({ deadlineMs: patientMs, random: Math.random, ...options })
+  const counters = createRedisCounters({ ...patience, random: Math.random, ...options })
   try {
     await t.waitFor(() => assert.equal(counters.problem, ''), waiting)
   } catch (error) {

@@ -7,7 +7,7 @@ import {
   slidingWindow,
   tokenBucket,
 } from '../../../../test/oracles/algorithms.ts'
-import type { LimitCheck, LimitOutcome } from '../admission/limit-check.ts'
+import { type LimitCheck, type LimitOutcome, leaseMs } from '../admission/limit-check.ts'
 import { maxCount } from '../counters.ts'
 
 /** The calls of one limit, which may change between them. The clock may step back. */
@@ -128,8 +128,7 @@ export function checkOf(
     countRejected = false,
   }: Pick<TracedCall, 'hits' | 'limit' | 'burst'> & Partial<TracedCall>,
 ): LimitCheck {
-  const counts = countRejected && algorithm !== 'Concurrency'
-  const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false, countRejected: counts }
+  const whole = { ticksPerSecond: 1, expirySeconds: 60, shadow: false, countRejected }
   return { ...whole, algorithm, key, windowTicks, hits, limit, burst }
 }
 
@@ -164,4 +163,131 @@ export function assertEqualsOracle(
   const waits = [rounded - 1, rounded, rounded + 1].filter(ticks => ticks / ticksPerSecond === waitSeconds)
   const isExact = (wait: number) => admits(asked, wait) && (wait === 0 || !admits(asked, wait - 1))
   assert.ok(waits.some(isExact), `it would not be admitted first after ${waits} ticks`)
+}
+
+/** Processes that take leases of one limit and admit calls from them, beside calls that have no lease. */
+export interface LeaseTrace {
+  readonly windowSeconds: number
+  readonly limit: number
+  readonly burst: number
+  readonly steps: readonly LeaseStep[]
+}
+
+interface LeaseStep {
+  /** In milliseconds, before the step. */
+  readonly pause: number
+  readonly process: number
+  readonly what: 'take' | 'takeWithoutAnswer' | 'use' | 'end' | 'crash' | 'call'
+  readonly hits: number
+  readonly atLeast: number
+}
+
+export const leaseTrace = record<LeaseTrace>({
+  windowSeconds: integer({ min: 1, max: 20 }),
+  limit: integer({ min: 1, max: 50 }),
+  burst: integer({ min: 1, max: 50 }),
+  steps: array(
+    record<LeaseStep>({
+      pause: oneof(
+        { weight: 4, arbitrary: integer({ min: 0, max: 200 }) },
+        integer({ min: 0, max: 1_200 }),
+        integer({ min: 0, max: 10_000 }),
+      ),
+      process: integer({ min: 0, max: 2 }),
+      what: constantFrom('take', 'take', 'takeWithoutAnswer', 'use', 'use', 'use', 'end', 'crash', 'call'),
+      hits: integer({ min: 1, max: 20 }),
+      atLeast: integer({ min: 0, max: 3 }),
+    }),
+    { minLength: 1, maxLength: 40 },
+  ),
+})
+
+/** The largest burst of a trace is repaid in this time at its lowest rate. */
+const longestDebtMs = 50 * 20_000
+/** A bucket is not refilled below a lease that nobody ends for this time; see `TokenBucket`. */
+const longestLeaseMs = 2_000
+
+/** What a process knows of its lease. */
+interface HeldLease {
+  left: number
+  size: number
+  sinceMicros: number
+  untilMs: number
+  key: string
+}
+
+/**
+ * Runs a trace. Checks that the oracle of the limit, which knows only the calls that were admitted, admits each
+ * of them too. Returns the outcomes of all checks.
+ */
+export async function runLeaseTrace(
+  algorithm: 'FixedWindow' | 'TokenBucket',
+  { windowSeconds, limit, burst, steps }: LeaseTrace,
+  name: string,
+  ask: (check: LimitCheck, nowMs: number) => LimitOutcome | Promise<LimitOutcome>,
+): Promise<readonly LimitOutcome[]> {
+  const ticksPerSecond = 1_000
+  const windowMs = windowSeconds * 1_000
+  const oracle = algorithm === 'TokenBucket' ? tokenBucket(windowMs) : fixedWindow(windowMs)
+  const held = new Map<number, HeldLease>()
+  const outcomes: LimitOutcome[] = []
+  let nowMs = secondsOfBeginning * 1_000
+  const keyNow = () => (algorithm === 'TokenBucket' ? name : `${name} ${Math.floor(nowMs / windowMs)}`)
+  const askFor = async (key: string, hits: number, more: Partial<LimitCheck> = {}) => {
+    const whole = { ...checkOf('TokenBucket', key, windowMs, { hits, limit, burst }), leased: true }
+    const outcome = await ask({ ...whole, algorithm, ticksPerSecond, expirySeconds: 3_600, ...more }, nowMs)
+    outcomes.push(outcome)
+    return outcome
+  }
+  const assertAdmits = (hits: number) => {
+    const call = { now: nowMs, hits, limit, burst, countRejected: false }
+    assert.ok(oracle.call(call, true), `${hits} hits at ${nowMs} are more than the limit admits`)
+  }
+  for (const { pause, process, what, hits, atLeast } of steps) {
+    nowMs += pause
+    const key = keyNow()
+    const found = held.get(process)
+    const isUsable = found !== undefined && nowMs < found.untilMs && found.key === key
+    const holds = isUsable ? found.left : 0
+    if (what === 'call') {
+      if ((await askFor(key, hits)).admitted) assertAdmits(hits)
+    } else if (what === 'crash') held.delete(process)
+    else if (what === 'use' && holds > 0) {
+      const used = Math.min(hits, holds)
+      assertAdmits(used)
+      if (found !== undefined) found.left -= used
+    } else if (what === 'end' && found !== undefined) {
+      const { left, size: replaced, sinceMicros } = found
+      held.delete(process)
+      await askFor(found.key, 0 - left, { lease: { atLeast: 0, holds: 0, replaced, sinceMicros } })
+    } else if (what === 'take' || what === 'takeWithoutAnswer') {
+      const [replaced, sinceMicros] = isUsable ? [found.size, found.sinceMicros] : [0, 0]
+      const { admitted, granted = 0 } = await askFor(key, hits, {
+        lease: { atLeast, holds, replaced, sinceMicros },
+      })
+      assert.ok(granted <= hits && (granted === 0 || granted >= atLeast), `${granted} of ${hits} granted`)
+      // The process does not know whether its lease was replaced, so it does not replace it again.
+      if (what === 'takeWithoutAnswer' && found !== undefined) found.size = 0
+      else if (what === 'take' && admitted) {
+        const [left, sinceMicros] = [holds + granted, nowMs * 1_000]
+        held.set(process, { left, size: left, sinceMicros, untilMs: nowMs + leaseMs, key })
+      }
+    }
+  }
+  nowMs += longestDebtMs + longestLeaseMs
+  assert.equal((await askFor(keyNow(), 0)).remaining, algorithm === 'TokenBucket' ? burst : limit)
+  return outcomes
+}
+
+/** Only the number of hits since the window began. */
+function fixedWindow(windowMs: number): Pick<Oracle, 'call'> {
+  const counts = new Map<number, number>()
+  return {
+    call({ now, hits, limit }) {
+      const window = Math.floor(now / windowMs)
+      const count = (counts.get(window) ?? 0) + hits
+      counts.set(window, count)
+      return count <= limit
+    },
+  }
 }

@@ -37,11 +37,16 @@ function crc16OfBytes(bytes: Uint8Array): number {
   return crc
 }
 
-/**
- * Returns for each slot the shortest text of letters and digits that, as a hash tag, puts a key into the
- * slot.
- */
-export function listHashTags(): readonly string[] {
+/** For each slot its hash tag. Listed when one is needed, because it takes some milliseconds. */
+let hashTags: readonly string[] | undefined
+
+/** Returns the shortest text of letters and digits that, as a hash tag, puts other keys into the slot of this one. */
+export function findHashTag(key: string): string {
+  hashTags ??= listHashTags()
+  return `${hashTags[findHashSlot(key)]}`
+}
+
+function listHashTags(): readonly string[] {
   const tags: string[] = Array(slotCount)
   let missing = slotCount
   for (let number = 0; missing > 0; number += 1) {

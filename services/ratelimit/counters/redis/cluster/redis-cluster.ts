@@ -3,6 +3,7 @@ import { addInTwoSteps, addSplit } from '../../batching/split-batch.ts'
 import { type Channel, type ChannelListener, CountersError, closedText, type Hit } from '../../counters.ts'
 import { Channels } from '../channels.ts'
 import type { NodeAddress } from '../redis-address.ts'
+import { RedisBucketShares } from '../redis-bucket-shares.ts'
 import { RedisReservations } from '../redis-reservations.ts'
 import { findScriptObstacle, type RedisCounters, type RedisSetup } from '../redis-setup.ts'
 import type { RedisClusterNode } from './cluster-node.ts'
@@ -24,12 +25,14 @@ export class RedisClusterCounters implements RedisCounters {
   readonly #topology: Topology
   readonly #stopWhenOver: boolean
   readonly #channels: Channels
+  readonly #monotonicMs: () => number
 
   constructor(setup: RedisSetup, seeds: readonly NodeAddress[]) {
     this.#topology = new Topology(setup, seeds)
     // The nodes of a cluster pass messages on to each other, so a channel can use any node.
     this.#channels = new Channels(setup, () => this.#topology.findOwner(0)?.connection)
     this.#stopWhenOver = setup.stopWhenOver
+    this.#monotonicMs = () => setup.limits.clock.monotonicMs()
   }
 
   get healthy(): boolean {
@@ -66,6 +69,14 @@ export class RedisClusterCounters implements RedisCounters {
 
   openChannel(name: string, listener: ChannelListener): Channel {
     return this.#channels.open(name, listener)
+  }
+
+  openBucketShares(keyPrefix: string): RedisBucketShares {
+    return new RedisBucketShares({
+      keyPrefix,
+      run: async run => await this.#findOwner(run.shardKey).runBucketShares(run),
+      monotonicMs: this.#monotonicMs,
+    })
   }
 
   async close(): Promise<void> {

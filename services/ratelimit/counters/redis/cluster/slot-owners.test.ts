@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
+import { cpuMsOf } from '../../../../../test/support/cpu-time.ts'
 import { slotCount } from './hash-slot.ts'
 import { SlotOwners } from './slot-owners.ts'
 
@@ -50,16 +51,11 @@ test('moving a slot costs the same for any number of slots', () => {
   const owners = new SlotOwners<string>(() => {
     changes += 1
   })
-  const millisecondsOf = (work: () => void) => {
-    const startMs = performance.now()
-    work()
-    return performance.now() - startMs
-  }
   // Replacing all owners takes one pass over the slots, so a pass for each slot would take thousands of times
   // as long.
-  const allAtOnceMs = Math.max(...Array.from({ length: 20 }, () => millisecondsOf(() => owners.replace(all))))
+  const allAtOnceMs = Math.max(...Array.from({ length: 20 }, () => cpuMsOf(() => owners.replace(all))))
   changes = 0
-  const oneByOneMs = millisecondsOf(() => {
+  const oneByOneMs = cpuMsOf(() => {
     for (let each = 0; each < slotCount; each += 1) owners.set(each, 'b')
   })
   assert.equal(changes, 2, 'b becomes a master, and a stops being one')

@@ -233,12 +233,12 @@ test('a slow server that keeps answering is not disconnected', async t => {
       socket.write('+PONG\r\n')
       // All replies together take longer than the timeout, but each of them takes much less.
       socket.once('data', () => {
-        const timer = setInterval(() => socket.write('+OK\r\n'), 40)
+        const timer = setInterval(() => socket.write('+OK\r\n'), 100)
         socket.once('close', () => clearInterval(timer))
       })
     })
   })
-  const connection = await connected(t, { endpoint, timeoutMs: 300 })
+  const connection = await connected(t, { endpoint, timeoutMs: 1_000 })
   const outcome = await ask(connection, ...Array(requests).fill('DO'))
   assert.deepEqual(outcome, { replies: Array(requests).fill('OK'), problem: undefined })
 })
