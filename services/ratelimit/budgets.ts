@@ -1,19 +1,22 @@
-import { randomBytes } from 'node:crypto'
+import { randomFillSync } from 'node:crypto'
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { LimitCheck } from './counters/admission/limit-check.ts'
 import { CountersError } from './counters/counters.ts'
-import { findHashSlot, listHashTags } from './counters/redis/cluster/hash-slot.ts'
 import {
+  endedMemoryMs,
   type Ledger,
+  type RequestAssignment,
+  type Reservation,
   type ReservationChange,
   type ReservationLimit,
   type ReservationOutcome,
   type Reservations,
   TooManyReservationsError,
 } from './counters/reservations.ts'
-import { hashText } from './limiter/admission.ts'
+import { hashText, recordHits } from './limiter/admission.ts'
 import type { DescriptorRequest } from './limiter/decision.ts'
+import { nameLedger, nameRequest, parseReservationId, toReservationId } from './limiter/ledgers.ts'
 import { type LocatedCounter, locateCounters } from './limiter/locate-counters.ts'
 import type { RuleSet } from './rules/compile.ts'
 import type { DescriptorEntry } from './rules/match.ts'
@@ -38,6 +41,26 @@ export type ReserveResponse =
     }
   | { readonly result: 'rejection'; readonly remaining: number; readonly nextChanceMs: number | undefined }
 
+interface Remaining {
+  readonly remaining: number
+}
+
+interface Expiry {
+  readonly expiresAtMs: number
+}
+
+interface LocatedLedger {
+  /** The beginning of the ids of its reservations. */
+  readonly name: string
+  readonly ledger: Ledger
+}
+
+interface RepeatedReservation {
+  readonly id: string
+  readonly reservation: Reservation
+  readonly outcome: ReservationOutcome
+}
+
 interface BudgetsOptions {
   readonly rules: () => RuleSet<LimitStats> | undefined
   /** Undefined if the backend has none. */
@@ -48,6 +71,8 @@ interface BudgetsOptions {
   readonly hasPerSecondBackend: boolean
   /** Whether no limit rejects anything. */
   readonly shadowMode: boolean
+  /** See `nearLimitThreshold`. */
+  readonly nearLimitRatio: number
   /** Called with the keys of counters that have become lower. */
   readonly onDecrease: (keys: readonly string[]) => void
 }
@@ -58,20 +83,17 @@ const maxTtlMs = 24 * 3600 * 1000
 const maxRequestIdBytes = 256
 const maxAmount = Number.MAX_SAFE_INTEGER
 const maxIdLength = 64
+/** The names of counters and ledgers contain the descriptor. */
+const maxDescriptorBytes = 16_384
 
 const sweepsWhileIdle = 20
 
-/** A request_id is also looked up in the windows of this time ago: it may be a repetition in a new window. */
-const lookBackSeconds = 60
-
 /**
  * Reserves amounts in the limits of a descriptor, and counts what was used in the end: the methods of
- * tollway.ratelimit.v1.Budgets, as budgets.proto documents them. Each rejects with a `GrpcError`.
+ * tollway.ratelimit.v1.Budgets, as budgets.proto documents them. Each throws a `GrpcError`, or rejects with it.
  */
 export class Budgets {
   readonly #options: BudgetsOptions
-  /** Listed with the first reservation, because it takes some milliseconds. */
-  #hashTags: readonly string[] | undefined
   #isUsed = false
   #idleSweeps = 0
 
@@ -79,8 +101,8 @@ export class Budgets {
     this.#options = options
   }
 
-  async reserve(request: ReserveRequest): Promise<ReserveResponse> {
-    const { clock, hasPerSecondBackend } = this.#options
+  reserve(request: ReserveRequest): ReserveResponse | Promise<ReserveResponse> {
+    const { clock, hasPerSecondBackend, cacheKeyPrefix } = this.#options
     const reservations = this.#reservations()
     const { domain, entries, amount, ttlMs, requestId } = checkReserve(request)
     const nowSeconds = Math.floor(clock.nowMs() / 1000)
@@ -95,47 +117,56 @@ export class Budgets {
         'descriptor: its limit is per second, in a Redis of its own that has no reservations; reserve in a longer window',
       )
     }
-    const ledger = this.#toLedger(counters, this.#options.shadowMode)
-    const entry = requestId === '' ? randomBytes(16).toString('base64url') : hashText(requestId)
-    if (requestId !== '') {
-      const earlier = await this.#findEarlier(domain, entries, entry, counters, ledger, nowSeconds)
-      if (earlier !== undefined) return checkRepeated(earlier, amount)
-    }
-    const outcome = await this.#call(() => reservations.reserve(ledger, entry, amount, ttlMs))
-    this.#announce(outcome.decreased)
-    const id = toId(ledger, entry)
-    if (outcome.reservation === undefined) return toRejection(outcome, counters, amount, clock.nowMs())
-    return checkRepeated({ id, outcome }, amount)
-  }
-
-  async commit(id: string, actual: number): Promise<{ readonly remaining: number }> {
-    if (id === unlimitedId) return { remaining: maxAmount }
-    const outcome = await this.#change(id, { do: 'commit', actual })
-    const { state, actual: counted } = outcome.reservation
-    if (state !== 'committed') throw ended(state)
-    if (counted !== actual) {
-      throw new GrpcError(
-        'FAILED_PRECONDITION',
-        `actual: the reservation was committed with ${counted}, not ${actual}`,
+    const located = this.#toLedger(counters, this.#options.shadowMode)
+    const entry = requestId === '' ? randomEntry() : hashText(requestId)
+    const make = () =>
+      this.#call(
+        () => reservations.reserve(located.ledger, entry, amount, ttlMs),
+        outcome => {
+          const { reservation, isRepeated } = outcome
+          if (!isRepeated) this.#record(counters, outcome, amount)
+          if (reservation === undefined) return toRejection(outcome, counters, amount, clock.nowMs())
+          return checkRepeated({ id: toReservationId(located, entry), reservation, outcome }, amount)
+        },
       )
-    }
-    return { remaining: leastRemaining(outcome) }
+    if (requestId === '' || !mayOutlastWindow(counters, nowSeconds, ttlMs)) return make()
+    const key = nameRequest(cacheKeyPrefix, [domain, entries, requestId])
+    const assignment = { key, ledger: located.name, ttlMs: ttlMs + endedMemoryMs }
+    return this.#findElsewhere(assignment, entry).then(
+      repeated => (repeated === undefined ? make() : checkRepeated(repeated, amount)),
+      throwStatus,
+    )
   }
 
-  async release(id: string): Promise<{ readonly remaining: number }> {
+  commit(id: string, actual: number): Remaining | Promise<Remaining> {
     if (id === unlimitedId) return { remaining: maxAmount }
-    const outcome = await this.#change(id, { do: 'release' })
-    const { state } = outcome.reservation
-    if (state === 'committed') throw ended(state)
-    return { remaining: leastRemaining(outcome) }
+    return this.#change(id, { do: 'commit', actual }, ({ state, actual: counted }, outcome) => {
+      if (state !== 'committed') throw ended(state)
+      if (counted !== actual) {
+        throw new GrpcError(
+          'FAILED_PRECONDITION',
+          `actual: the reservation was committed with ${counted}, not ${actual}`,
+        )
+      }
+      return { remaining: leastRemaining(outcome) }
+    })
   }
 
-  async extend(id: string, ttlMs: number | undefined): Promise<{ readonly expiresAtMs: number }> {
+  release(id: string): Remaining | Promise<Remaining> {
+    if (id === unlimitedId) return { remaining: maxAmount }
+    return this.#change(id, { do: 'release' }, ({ state }, outcome) => {
+      if (state === 'committed') throw ended(state)
+      return { remaining: leastRemaining(outcome) }
+    })
+  }
+
+  extend(id: string, ttlMs: number | undefined): Expiry | Promise<Expiry> {
     const checked = checkTtl(ttlMs)
     if (id === unlimitedId) return { expiresAtMs: this.#options.clock.nowMs() + checked }
-    const { reservation } = await this.#change(id, { do: 'extend', ttlMs: checked })
-    if (reservation.state !== 'open') throw ended(reservation.state)
-    return reservation
+    return this.#change(id, { do: 'extend', ttlMs: checked }, reservation => {
+      if (reservation.state !== 'open') throw ended(reservation.state)
+      return reservation
+    })
   }
 
   /**
@@ -176,75 +207,118 @@ export class Budgets {
     return locateCounters(rules(), domain, entries, { cacheKeyPrefix, nowSeconds })?.counters ?? []
   }
 
-  /** Finds the reservation that a request made before its window ended. */
-  async #findEarlier(
-    domain: string,
-    entries: readonly DescriptorEntry[],
+  /**
+   * Resolves with the reservation that a request has in another ledger, since a window has ended; otherwise with
+   * undefined, and from now on the request belongs to this ledger.
+   */
+  async #findElsewhere(
+    assignment: Omit<RequestAssignment, 'instead'>,
     entry: string,
-    counters: readonly LocatedCounter[],
-    { key }: Ledger,
-    nowSeconds: number,
-  ) {
-    const fixed = counters.filter(({ check }) => check.algorithm === 'FixedWindow')
-    const latest = Math.max(...fixed.map(({ limit }) => windowStart(nowSeconds, limit)))
-    if (fixed.length === 0 || nowSeconds - latest > lookBackSeconds) return undefined
-    const before = this.#locate(domain, entries, latest - 1)
-    if (before.length === 0) return undefined
-    const earlier = this.#toLedger(before, false)
-    if (earlier.key === key) return undefined
-    const outcome = await this.#call(() => this.#reservations().change(earlier.key, entry, { do: 'look' }))
-    return outcome.reservation && { id: toId(earlier, entry), outcome }
+  ): Promise<RepeatedReservation | undefined> {
+    const reservations = this.#reservations()
+    let instead = ''
+    for (;;) {
+      const name = await reservations.assign({ ...assignment, instead })
+      if (name === assignment.ledger) return undefined
+      const id = toReservationId({ name }, entry)
+      const { ledgerKey = '' } = parseReservationId(this.#options.cacheKeyPrefix, id) ?? {}
+      const outcome = await reservations.change(ledgerKey, entry, { do: 'look' })
+      this.#announce(outcome.decreased)
+      if (outcome.reservation !== undefined) return { id, reservation: outcome.reservation, outcome }
+      instead = name
+    }
   }
 
-  #toLedger(counters: readonly LocatedCounter[], shadow: boolean): Ledger {
+  /** Counts a reservation, or its rejection, in the statistics of its limits. */
+  #record(counters: readonly LocatedCounter[], { limits }: ReservationOutcome, amount: number): void {
+    for (const [index, { limit, check }] of counters.entries()) {
+      const outcome = limits[index]
+      if (outcome) recordHits(limit, { ...check, hits: amount }, outcome, this.#options.nearLimitRatio)
+    }
+  }
+
+  #toLedger(counters: readonly LocatedCounter[], shadow: boolean): LocatedLedger {
     const checks = counters.map(({ check }) => (shadow ? { ...check, shadow } : check))
-    const keys = checks.map(({ key }) => key)
-    this.#hashTags ??= listHashTags()
-    const tag = this.#hashTags[findHashSlot(keys[0] ?? '')]
-    return { key: this.#toKey(`${tag}`, hashText(keys.join('\n'))), checks }
+    const { key, name } = nameLedger(this.#options.cacheKeyPrefix, checks)
+    return { name, ledger: { key, checks } }
   }
 
-  #toKey(tag: string, hash: string): string {
-    return `${this.#options.cacheKeyPrefix}{${tag}}:reservations:${hash}`
-  }
-
-  async #change(id: string, change: ReservationChange) {
-    const [tag = '', ledger = '', entry = '', ...others] = id.split('.')
-    const isId = id.length <= maxIdLength && entry !== '' && others.length === 0
-    if (!isId) {
+  #change<Answer>(
+    id: string,
+    change: ReservationChange,
+    answer: (reservation: Reservation, outcome: ReservationOutcome) => Answer,
+  ): Answer | Promise<Answer> {
+    const reservations = this.#reservations()
+    const parsed = parseReservationId(this.#options.cacheKeyPrefix, id)
+    if (parsed === undefined) {
       const found = id.length <= maxIdLength ? `'${id}'` : `a text of ${id.length} characters`
-      throw new GrpcError('INVALID_ARGUMENT', `id: expected an id that Reserve returned, found ${found}`)
+      throw invalid(`id: expected an id that Reserve returned, found ${found}`)
     }
-    const outcome = await this.#call(() =>
-      this.#reservations().change(this.#toKey(tag, ledger), entry, change),
+    return this.#call(
+      () => reservations.change(parsed.ledgerKey, parsed.entry, change),
+      outcome => {
+        if (outcome.reservation !== undefined) return answer(outcome.reservation, outcome)
+        throw new GrpcError(
+          'NOT_FOUND',
+          `id: there is no reservation ${id}, or it ended more than 5 minutes ago`,
+        )
+      },
     )
-    this.#announce(outcome.decreased)
-    const { reservation } = outcome
-    if (reservation === undefined) {
-      throw new GrpcError(
-        'NOT_FOUND',
-        `id: there is no reservation ${id}, or it ended more than 5 minutes ago`,
-      )
-    }
-    return { ...outcome, reservation }
   }
 
-  async #call(run: () => ReservationOutcome | Promise<ReservationOutcome>): Promise<ReservationOutcome> {
+  /** Answers at once if the backend does. */
+  #call<Answer>(
+    run: () => ReservationOutcome | Promise<ReservationOutcome>,
+    answer: (outcome: ReservationOutcome) => Answer | Promise<Answer>,
+  ): Answer | Promise<Answer> {
     this.#isUsed = true
-    try {
-      return await run()
-    } catch (error) {
-      if (error instanceof TooManyReservationsError) throw new GrpcError('RESOURCE_EXHAUSTED', error.message)
-      if (error instanceof CountersError) throw new GrpcError('UNAVAILABLE', error.message)
-      throw error
+    const announceAndAnswer = (outcome: ReservationOutcome) => {
+      this.#announce(outcome.decreased)
+      return answer(outcome)
     }
+    let outcome: ReservationOutcome | Promise<ReservationOutcome>
+    try {
+      outcome = run()
+    } catch (error) {
+      throwStatus(error)
+    }
+    return outcome instanceof Promise
+      ? outcome.then(announceAndAnswer, throwStatus)
+      : announceAndAnswer(outcome)
   }
 }
 
-/** Returns `tag.hash.entry`. The tag and the hash come from the ledger's key. */
-function toId({ key }: Ledger, entry: string): string {
-  const [, tag, hash] = /\{(\w+)\}:reservations:(.*)$/.exec(key) ?? []
-  return `${tag}.${hash}.${entry}`
+/**
+ * Returns whether a request may be repeated in another window than the one of now, or was made in another one: a
+ * reservation is remembered for `endedMemoryMs` after its time to live.
+ */
+function mayOutlastWindow(counters: readonly LocatedCounter[], nowSeconds: number, ttlMs: number): boolean {
+  const seconds = Math.ceil((ttlMs + endedMemoryMs) / 1000)
+  return counters.some(
+    ({ check, limit }) =>
+      check.algorithm === 'FixedWindow' &&
+      windowStart(nowSeconds - seconds, limit) !== windowStart(nowSeconds + seconds, limit),
+  )
+}
+
+function throwStatus(error: unknown): never {
+  if (error instanceof TooManyReservationsError) throw new GrpcError('RESOURCE_EXHAUSTED', error.message)
+  if (error instanceof CountersError) throw new GrpcError('UNAVAILABLE', error.message)
+  throw error
+}
+
+const entryBytes = 16
+/** Random bytes for many entries: filling one buffer costs less than many small ones. */
+const randomPool = Buffer.alloc(256 * entryBytes)
+let randomUsed = randomPool.length
+
+function randomEntry(): string {
+  if (randomUsed === randomPool.length) {
+    randomFillSync(randomPool)
+    randomUsed = 0
+  }
+  randomUsed += entryBytes
+  return randomPool.toString('base64url', randomUsed - entryBytes, randomUsed)
 }
 
 function checkReserve({ domain, descriptor, amount, ttlMs, requestId }: ReserveRequest) {
@@ -252,10 +326,15 @@ function checkReserve({ domain, descriptor, amount, ttlMs, requestId }: ReserveR
   if (descriptor === undefined || descriptor.entries.length === 0) {
     throw invalid('descriptor.entries: must not be empty')
   }
+  const bytesOf = (text: string) => Buffer.byteLength(text)
+  const length = descriptor.entries.reduce((sum, { key, value }) => sum + bytesOf(key) + bytesOf(value), 0)
+  if (length > maxDescriptorBytes) {
+    throw invalid(`descriptor.entries: expected at most ${maxDescriptorBytes} bytes, found ${length}`)
+  }
   if (descriptor.limit !== undefined) throw invalid('descriptor.limit: must be absent')
   if (descriptor.hitsAddend !== undefined) throw invalid('descriptor.hits_addend: must be absent; use amount')
   if (amount < 1) throw invalid('amount: expected at least 1, found 0')
-  const bytes = Buffer.byteLength(requestId)
+  const bytes = bytesOf(requestId)
   if (bytes > maxRequestIdBytes) {
     throw invalid(`request_id: expected at most ${maxRequestIdBytes} bytes, found ${bytes}`)
   }
@@ -277,12 +356,7 @@ function ended(state: string): GrpcError {
 }
 
 /** Returns the answer for a reservation that this call or an earlier one made. */
-function checkRepeated(
-  { id, outcome }: { readonly id: string; readonly outcome: ReservationOutcome },
-  amount: number,
-): ReserveResponse {
-  const { reservation } = outcome
-  if (reservation === undefined) throw new Error('checkRepeated: there is no reservation')
+function checkRepeated({ id, reservation, outcome }: RepeatedReservation, amount: number): ReserveResponse {
   if (reservation.amount !== amount) {
     throw invalid(
       `request_id: a reservation of ${reservation.amount} has it already, so amount cannot be ${amount}`,

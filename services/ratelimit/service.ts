@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { ServiceHealth } from '@tollway/chassis/health/service-health.ts'
 import { BackendWatch } from '@tollway/chassis/health/watch-backend.ts'
@@ -18,18 +19,23 @@ import { type Configuration, type ConfigurationOptions, createConfiguration } fr
 import { openFeed } from './config/open-feed.ts'
 import { BackendHealth, ErrorWatch, probeBackend } from './counters/backend-health.ts'
 import type { Counters } from './counters/counters.ts'
+import { MemoryBucketShares } from './counters/memory-bucket-shares.ts'
 import { createRateLimitHealth } from './health.ts'
 import type { ObserverSlot } from './limiter/decision.ts'
 import { findObstacle } from './limiter/find-obstacle.ts'
 import type { Limiter } from './limiter/limiter.ts'
 import { openLimiter } from './limiter/open-limiter.ts'
 import { openBackend } from './open-backend.ts'
+import { PodBuckets } from './quota/pod-buckets.ts'
+import { QuotaBuckets } from './quota/quota-buckets.ts'
+import { QuotaCalls } from './quota/quota-calls.ts'
 import { describeRules } from './rules/describe.ts'
 import { budgetsMethods } from './servers/budgets-methods.ts'
 import { countHealthChecks, rateLimitMethods } from './servers/grpc-methods.ts'
 import { openGrpcTls } from './servers/grpc-tls.ts'
 import { createHttpServer } from './servers/http-server.ts'
 import { portsBesidesGrpc } from './servers/ports-besides-grpc.ts'
+import { bytesOfBucket, quotaMethods } from './servers/quota-methods.ts'
 import type { Settings } from './settings.ts'
 import { countingSpans } from './spans.ts'
 import { waitUntilReady } from './startup.ts'
@@ -71,11 +77,9 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const stats = createStats()
   const tls = openGrpcTls(settings, stats, log)
   const tracing = await openTracing(settings, log)
-  const { counters, configuration, backendHealth, slot, limiter, budgets, health } = openDecisions(
-    settings,
-    stats,
-    log,
-  )
+  const decisions = openDecisions(settings, stats, log)
+  const { counters, configuration, backendHealth, slot, limiter, budgets, pods, quota, quotaCalls, health } =
+    decisions
   const rules = () => describeRules(configuration.rules())
   let backend = unwatched
   const backendProblem = () => backend.problem
@@ -96,7 +100,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   feed.start()
   // A histogram outside the statistics, because envoyproxy/ratelimit has none for calls of `/json`.
   const jsonTimes = new Histogram()
-  const reportParts = { limiter, slot, counters, configuration, stats, jsonTimes, backendProblem, log }
+  const reportParts = { limiter, slot, quota, counters, configuration, stats, jsonTimes, backendProblem, log }
   const reports = await startReports(settings, connection, reportParts)
   const warm = warmUp(settings)
   await waitUntilReady({
@@ -110,6 +114,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
   const servers = await openServers(settings, {
     limiter,
     budgets,
+    quota,
     stats,
     jsonTimes,
     tracing,
@@ -119,6 +124,7 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
     log,
   })
   backend = watchCounters(settings, counters)
+  pods.start()
   const sweeping = setInterval(() => void budgets.sweep(), sweepIntervalMs)
   logBackend(counters, backendHealth, health, log)
   return {
@@ -128,7 +134,10 @@ export async function startService(settings: Settings, log: Log, worker?: Worker
       clearInterval(sweeping)
       await new Promise(resolve => setTimeout(resolve, settings.drainDelayMs))
       health.close()
-      await servers.drain(settings.drainTimeoutMs)
+      quotaCalls.close()
+      // The streams of quotas end first, and their proxies are at another process before all calls have ended.
+      await Promise.all([servers.drain(settings.drainTimeoutMs), pods.close()])
+      await limiter.returnLeases()
       await reports?.stop()
       await feed.stop()
       await counters.close()
@@ -156,7 +165,23 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
   const errors = openErrorWatch(log)
   const backendHealth = openBackendHealth(settings, counters, errors)
   const slot: ObserverSlot = { observer: undefined }
+  const { cacheKeyPrefix, shadowMode, redisPerSecond: hasPerSecondBackend } = settings
+  const pods = new PodBuckets({
+    shares: counters.openBucketShares?.(cacheKeyPrefix) ?? new MemoryBucketShares(systemClock),
+    pod: randomUUID(),
+    clock: systemClock,
+    onFirst: () => openShareStats(pods, stats),
+    // Streams free their memory when they end, and others can open buckets beside those that they leave.
+    maxBuckets: Math.ceil((2 * settings.quotaMemoryBytes) / bytesOfBucket),
+    onChange(bucket) {
+      quota.revise(bucket)
+      quotaCalls.revise(bucket)
+    },
+  })
+  const quota = new QuotaBuckets({ rules: configuration.rules, pods, clock: systemClock, shadowMode })
+  const quotaCalls = new QuotaCalls({ pods, clock: systemClock })
   const limiter = openLimiter(settings, {
+    admitShared: (...call) => quotaCalls.admit(...call),
     observation: slot,
     rules: configuration.rules,
     counters,
@@ -167,7 +192,6 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
     random: Math.random,
     startCounting: countingSpans[settings.backendType],
   })
-  const { cacheKeyPrefix, shadowMode, redisPerSecond: hasPerSecondBackend } = settings
   const budgets = new Budgets({
     rules: configuration.rules,
     reservations: counters.reservations,
@@ -175,11 +199,19 @@ function openDecisions(settings: Settings, stats: Stats, log: Log) {
     cacheKeyPrefix,
     hasPerSecondBackend,
     shadowMode,
+    nearLimitRatio: settings.nearLimitRatio,
     onDecrease: keys => limiter.announce(keys),
   })
   const withConfig = settings.healthyWithConfig
   const health = createRateLimitHealth({ counters: backendHealth, configuration, withConfig })
-  return { counters, configuration, backendHealth, slot, limiter, budgets, health }
+  return { counters, configuration, backendHealth, slot, limiter, budgets, pods, quota, quotaCalls, health }
+}
+
+/** The statistics exist from the first bucket on, whether proxies or calls have it. */
+function openShareStats(pods: PodBuckets, stats: Stats): void {
+  stats.gauge('ratelimit.quota.learning', () => Number(pods.isLearning))
+  stats.follower('ratelimit.quota.renewals').follow(pods.renewals)
+  stats.follower('ratelimit.quota.failed_renewals').follow(pods.failedRenewals)
 }
 
 /** Starts the reports if there is a feed. The generated messages are imported only then. */
@@ -217,6 +249,7 @@ function openConfiguration(
 interface ServerParts {
   readonly limiter: Limiter
   readonly budgets: Budgets
+  readonly quota: QuotaBuckets
   readonly stats: Stats
   readonly jsonTimes: Histogram
   readonly tracing: Tracing | undefined
@@ -229,18 +262,26 @@ interface ServerParts {
 /** Opens the ports for calls. From then on the health of the process is reported. */
 async function openServers(
   settings: Settings,
-  { limiter, budgets, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
+  { limiter, budgets, quota, stats, jsonTimes, tracing, tls, health, worker, log }: ServerParts,
 ) {
   const healthy = () => health.healthy && (worker?.serviceHealthy() ?? true)
   const onDefect = (path: string, error: unknown) =>
     log.error('answer call failed', { path, error: (error as Error).stack ?? String(error) })
   const table = new HealthTable()
   const memory = new MemoryBudget(settings.requestMemoryBytes)
+  const ending = new AbortController()
   const grpc = createGrpcServer({
     memory,
     methods: [
       ...rateLimitMethods({ limiter, stats, clock: systemClock, tracing }),
       ...budgetsMethods(budgets, stats),
+      ...quotaMethods({
+        buckets: quota,
+        stats,
+        clock: systemClock,
+        ending: ending.signal,
+        memoryBytes: settings.quotaMemoryBytes,
+      }),
     ],
     health: table,
     onHealthCheck: countHealthChecks(stats),
@@ -274,7 +315,10 @@ async function openServers(
   worker?.onServiceHealth(updateTable)
   log.info('start service', { grpc: settings.grpcUnixSocket || settings.grpcPort, http: settings.port })
   return {
-    drain: (graceMs: number) => Promise.all([grpc.drain(graceMs), http.drain(graceMs)]),
+    drain(graceMs: number) {
+      ending.abort()
+      return Promise.all([grpc.drain(graceMs), http.drain(graceMs)])
+    },
   }
 }
 

@@ -5,10 +5,15 @@ import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
 import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
 import type { ReserveRequestSchema, ReserveResponse } from '@tollway/proto/tollway/ratelimit/v1/budgets'
 import { callBudgets } from '../../../test/support/call-budgets.ts'
+import { startRedis, startSteppedRedis } from '../../../test/support/redis-server.ts'
+import { requireProgram } from '../../../test/support/require-server.ts'
 import { Budgets } from '../budgets.ts'
+import type { Counters } from '../counters/counters.ts'
 import { createMemoryCounters } from '../counters/memory.ts'
 import type { Reservations } from '../counters/reservations.ts'
+import { openRedis } from '../counters/testing/open-redis-counters.ts'
 import { compile } from '../rules/compile.ts'
+import { makeLimit, makeRule } from '../rules/testing/make-rule.ts'
 import { parseYaml } from '../rules/yaml/parse-yaml.ts'
 import { createLimitStats } from '../stats/limit-stats.ts'
 import { createStats } from '../stats/stats.ts'
@@ -25,21 +30,36 @@ descriptors:
 /** Ten minutes before the end of an hour. */
 const startMs = 1_000_800_000 - 600_000
 
+const calendar = { timeZone: 'Europe/Copenhagen' }
+const inCopenhagen = (['day', 'month'] as const).map(unit =>
+  makeRule(unit, { rateLimit: makeLimit(1000, unit, { calendar }) }),
+)
+
+const minuteAndMonth = makeRule('both', {
+  limits: [makeLimit(1000, 'minute'), makeLimit(1000, 'month')],
+})
+
 interface Options {
+  /** Left out for counters in memory. */
+  readonly counters?: Counters
   readonly hasPerSecondBackend?: boolean
   readonly shadowMode?: boolean
   readonly reservations?: Reservations
 }
 
-async function start(t: TestContext, options: Options = {}) {
+async function start(t: TestContext, { counters: given, ...options }: Options = {}) {
   let nowMs = startMs
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs }
   const stats = createStats()
   const limitStats = createLimitStats(stats, () => {})
   const parsed = parseYaml('test.yaml', yaml)
   if ('problems' in parsed) throw new Error(JSON.stringify(parsed.problems))
-  const rules = compile([parsed.value], { mergeDomainConfigs: false, attach: limitStats.attach })
-  const counters = createMemoryCounters({ clock })
+  const descriptors = [...parsed.value.descriptors, ...inCopenhagen, minuteAndMonth]
+  const rules = compile([{ ...parsed.value, descriptors }], {
+    mergeDomainConfigs: false,
+    attach: limitStats.attach,
+  })
+  const counters = given ?? createMemoryCounters({ clock })
   const decreased: string[] = []
   const budgets = new Budgets({
     rules: () => rules,
@@ -48,6 +68,7 @@ async function start(t: TestContext, options: Options = {}) {
     cacheKeyPrefix: 'p_',
     hasPerSecondBackend: false,
     shadowMode: false,
+    nearLimitRatio: 0.8,
     onDecrease: keys => decreased.push(...keys),
     ...options,
   })
@@ -64,8 +85,16 @@ async function start(t: TestContext, options: Options = {}) {
   })
   return {
     decreased,
+    /** The statistics of a rule that are not 0. */
+    readStats(rule: string) {
+      const own = stats.entries().filter(({ name, value }) => name.includes(`.${rule}.`) && value > 0)
+      return Object.fromEntries(own.map(({ name, value }) => [name.split('.').at(-1), value]))
+    },
     elapse(ms: number) {
       nowMs += ms
+    },
+    setTime(time: string) {
+      nowMs = Date.parse(time)
     },
     reserve,
     commit: (id: string, actual: bigint) => commit({ id, actual }),
@@ -140,6 +169,128 @@ test('a request_id names one reservation, also after its window has ended', asyn
   ])
 })
 
+/** The limits, and the seconds after the first call at which the same call is repeated while it is remembered. */
+const repeats: Readonly<Record<string, { entry: string; after: readonly number[] }>> = {
+  'several windows of a minute beside a month': { entry: 'both', after: [150, 300, 3_650, 3_890] },
+  'windows of a second': { entry: 'burst', after: [1, 3, 59, 350] },
+  'the end of an hour': { entry: 'tokens', after: [590, 605, 3_890] },
+}
+
+for (const backend of ['memory', 'Redis'] as const) {
+  for (const [name, { entry, after }] of Object.entries(repeats)) {
+    test(`a repeated request reserves once, over ${name}, in ${backend}`, async t => {
+      const needsRedis = backend === 'Redis'
+      if (needsRedis && !(requireProgram(t, 'redis-server') && requireProgram(t, 'cc'))) return
+      const redis = needsRedis ? await startSteppedRedis() : undefined
+      t.after(() => redis?.stop())
+      const counters = redis && (await openRedis(t, { url: redis.url }))
+      const { reserve, setTime: setClock } = await start(t, { ...(counters && { counters }) })
+      const setTime = (seconds: number) => {
+        const ms = startMs + seconds * 1000
+        setClock(new Date(ms).toISOString())
+        redis?.setClock(Math.round((ms - Date.now()) / 1000))
+      }
+      const seconds = entry === 'burst' ? 60n : 3_600n
+      const ask = (requestId: string, amount: bigint, value = 'alice') =>
+        reserve(
+          asking(amount, { requestId, descriptor: { entries: [{ key: entry, value }] }, ttl: { seconds } }),
+        )
+      setTime(0)
+      const { id } = reservationOf(await ask('same', 6n))
+      for (const at of after) {
+        setTime(at)
+        assert.equal(reservationOf(await ask('same', 6n)).id, id, `after ${at} s`)
+      }
+      const [code] = await errorOf(ask('same', 5n))
+      assert.equal(code, 'INVALID_ARGUMENT')
+      assert.notEqual(reservationOf(await ask('other', 1n)).id, id)
+      assert.notEqual(reservationOf(await ask('same', 6n, 'bob')).id, id, 'another descriptor')
+    })
+  }
+}
+
+for (const backend of ['memory', 'Redis'] as const) {
+  test(`a reservation counts once in the statistics of its rule, in ${backend}`, async t => {
+    const needsRedis = backend === 'Redis'
+    if (needsRedis && !requireProgram(t, 'redis-server')) return
+    const redis = needsRedis ? await startRedis() : undefined
+    t.after(() => redis?.stop())
+    const counters = redis && (await openRedis(t, { url: redis.url }))
+    const { reserve, commit, readStats } = await start(t, { ...(counters && { counters }) })
+    const named = asking(700n, { requestId: 'r' })
+    const { id } = reservationOf(await reserve(named))
+    assert.equal(reservationOf(await reserve(named)).id, id)
+    assert.deepEqual(readStats('tokens'), { total_hits: 700, within_limit: 700 })
+    rejectionOf(await reserve(asking(400n)))
+    reservationOf(await reserve(asking(200n)))
+    await commit(id, 100n)
+    assert.deepEqual(readStats('tokens'), {
+      total_hits: 1300,
+      within_limit: 900,
+      over_limit: 400,
+      near_limit: 100,
+    })
+  })
+}
+
+test('a rejected request that is repeated in the next window reserves there, once', async t => {
+  const { reserve, elapse } = await start(t)
+  const burst = (requestId: string, amount: bigint) =>
+    reserve(asking(amount, { requestId, descriptor: { entries: [{ key: 'burst', value: 'a' }] } }))
+  reservationOf(await burst('first', 10n))
+  rejectionOf(await burst('second', 10n))
+  elapse(1_000)
+  const { id } = reservationOf(await burst('second', 10n))
+  elapse(1_000)
+  assert.equal(reservationOf(await burst('second', 10n)).id, id)
+  reservationOf(await burst('third', 10n))
+})
+
+/**
+ * The unit, a minute after its window begins, when an amount is reserved, when it is committed, and whether that
+ * is in the next window.
+ */
+const boundaries = {
+  'the end of a month': 'month 2026-12-31T23:01:00Z 2027-01-31T22:59:55Z 2027-01-31T23:00:05Z next',
+  'that of a month with 25 hours':
+    'month 2027-09-30T22:01:00Z 2027-10-31T22:59:55Z 2027-10-31T23:00:05Z next',
+  'the end of a day of 23 hours': 'day 2027-03-27T23:01:00Z 2027-03-28T21:59:55Z 2027-03-28T22:00:05Z next',
+  'the end of a day of 25 hours': 'day 2027-10-30T22:01:00Z 2027-10-31T22:59:55Z 2027-10-31T23:00:05Z next',
+  'the start of summer time': 'day 2027-03-27T23:01:00Z 2027-03-28T00:59:55Z 2027-03-28T01:00:05Z same',
+  'the end of summer time': 'month 2027-09-30T22:01:00Z 2027-10-31T00:59:55Z 2027-10-31T01:00:05Z same',
+}
+
+for (const backend of ['memory', 'Redis'] as const) {
+  test(`a reservation counts in its window of the calendar, committed after its end, in ${backend}`, async t => {
+    const needsRedis = backend === 'Redis'
+    if (needsRedis && !(requireProgram(t, 'redis-server') && requireProgram(t, 'cc'))) return
+    const redis = needsRedis ? await startSteppedRedis() : undefined
+    t.after(() => redis?.stop())
+    const counters = redis && (await openRedis(t, { url: redis.url }))
+    const { reserve, commit, setTime: setClock } = await start(t, { ...(counters && { counters }) })
+    const setTime = (time: string) => {
+      setClock(time)
+      redis?.setClock(Math.round((Date.parse(time) - Date.now()) / 1000))
+    }
+    for (const [name, row] of Object.entries(boundaries)) {
+      const [unit = '', begin = '', before = '', after = '', which] = row.split(' ')
+      const ask = (amount: bigint, requestId = '') =>
+        reserve(asking(amount, { descriptor: { entries: [{ key: unit, value: name }] }, requestId }))
+      setTime(begin)
+      await commit(reservationOf(await ask(50n)).id, 100n)
+      setTime(before)
+      const { id, remaining } = reservationOf(await ask(600n, 'named'))
+      assert.equal(remaining, 300n, name)
+      setTime(after)
+      assert.equal(reservationOf(await ask(600n, 'named')).id, id, name)
+      for (let times = 0; times < 2; times++) assert.equal((await commit(id, 700n)).remaining, 200n, name)
+      const whole = await ask(1000n)
+      if (which === 'next') assert.equal(reservationOf(whole).remaining, 0n, name)
+      else assert.equal(rejectionOf(whole).remaining, 200n, name)
+    }
+  })
+}
+
 test('a reservation is extended, expires and is committed late', async t => {
   const { reserve, extend, commit, release, elapse } = await start(t)
   const { id } = reservationOf(await reserve(asking(100n)))
@@ -194,7 +345,8 @@ test('nothing is rejected in shadow mode', async t => {
 })
 
 test('bad requests get an error with the field, what was found and what is allowed', async t => {
-  const { reserve, commit, extend } = await start(t)
+  const { reserve, commit, release, extend } = await start(t)
+  const unknown = `a.${'b'.repeat(22)}.${'c'.repeat(22)}`
   const long = 'x'.repeat(1_000_000)
   const entries = [{ key: 'tokens', value: 'a' }]
   const table: readonly [() => Promise<unknown>, string][] = [
@@ -224,20 +376,32 @@ test('bad requests get an error with the field, what was found and what is allow
     [() => commit('a.b', 5n), "id: expected an id that Reserve returned, found 'a.b'"],
     [() => commit(long, 5n), 'id: expected an id that Reserve returned, found a text of 1000000 characters'],
     [
-      () => commit('a.b.c', 2n ** 63n),
+      () => reserve(asking(2n ** 53n)),
+      `amount: expected at most ${Number.MAX_SAFE_INTEGER}, found about ${2 ** 53}`,
+    ],
+    [
+      () => reserve(asking(5n, { descriptor: { entries: [{ key: 'tokens', value: long }] } })),
+      'descriptor.entries: expected at most 16384 bytes, found 1000006',
+    ],
+    [() => commit(`${unknown}x`, 5n), `id: expected an id that Reserve returned, found '${unknown}x'`],
+    [() => release('a.b.c'), "id: expected an id that Reserve returned, found 'a.b.c'"],
+    [
+      () => commit(unknown, 2n ** 63n),
       `actual: expected at most ${Number.MAX_SAFE_INTEGER}, found about ${2 ** 63}`,
     ],
-    [() => extend('a.b.c', 90_000n), 'ttl: expected 0.001s to 86400s, found 90000s'],
+    [() => extend(unknown, 90_000n), 'ttl: expected 0.001s to 86400s, found 90000s'],
   ]
   for (const [call, message] of table) assert.deepEqual(await errorOf(call()), ['INVALID_ARGUMENT', message])
   assert.deepEqual(await errorOf(reserve(asking(5n, { ttl: undefined }))), [
     'INVALID_ARGUMENT',
     'ttl: expected 0.001s to 86400s, found none',
   ])
-  assert.deepEqual(await errorOf(commit('a.b.c', 5n)), [
-    'NOT_FOUND',
-    'id: there is no reservation a.b.c, or it ended more than 5 minutes ago',
-  ])
+  for (const call of [commit(unknown, 5n), release(unknown), extend(unknown, 5n)]) {
+    assert.deepEqual(await errorOf(call), [
+      'NOT_FOUND',
+      `id: there is no reservation ${unknown}, or it ended more than 5 minutes ago`,
+    ])
+  }
 })
 
 test('a limit per second in a Redis of its own has no reservations', async t => {

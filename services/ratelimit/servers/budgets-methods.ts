@@ -1,10 +1,10 @@
-import { BinaryWriter } from '@bufbuild/protobuf/wire'
 import type { AnyMethod, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { Budgets, ReserveRequest, ReserveResponse } from '../budgets.ts'
 import { maxParts } from '../limiter/decision.ts'
-import type { Stats } from '../stats/stats.ts'
+import type { StatCounter, Stats } from '../stats/stats.ts'
 import { readDescriptor } from './decode-decision-request.ts'
+import { delimited, messageSize, uintSize, varint, writeHead, writeUint } from './encode-decision.ts'
 import { orError } from './grpc-methods.ts'
 import { ProtobufReader } from './wire-reader.ts'
 
@@ -21,19 +21,23 @@ export function budgetsMethods(budgets: Budgets, stats: Stats): readonly AnyMeth
     name: string,
     decode: (bytes: Uint8Array) => In,
     encode: (answer: Out) => Uint8Array,
-    handle: (request: In) => Promise<Out>,
-  ): Method<In | GrpcError, Out> => ({
-    path: `/tollway.ratelimit.v1.Budgets/${name}`,
-    kind: 'unary',
-    decode: orError(decode),
-    encode,
-    handle(request) {
-      // The statistic exists from the first call on: without one, there are only those of envoyproxy/ratelimit.
-      stats.counter(`ratelimit_server.${name}.total_requests`).value += 1
-      if (request instanceof GrpcError) throw request
-      return handle(request)
-    },
-  })
+    handle: (request: In) => Out | Promise<Out>,
+  ): Method<In | GrpcError, Out> => {
+    // The statistic exists from the first call on: without one, there are only those of envoyproxy/ratelimit.
+    let requests: StatCounter | undefined
+    return {
+      path: `/tollway.ratelimit.v1.Budgets/${name}`,
+      kind: 'unary',
+      decode: orError(decode),
+      encode,
+      handle(request) {
+        requests ??= stats.counter(`ratelimit_server.${name}.total_requests`)
+        requests.value += 1
+        if (request instanceof GrpcError) throw request
+        return handle(request)
+      },
+    }
+  }
   return [
     method('Reserve', decodeReserve, encodeReserve, request => budgets.reserve(request)),
     method(
@@ -51,7 +55,7 @@ export function budgetsMethods(budgets: Budgets, stats: Stats): readonly AnyMeth
     method(
       'Extend',
       bytes => decodeChange(bytes, 'ttl'),
-      ({ expiresAtMs }: { readonly expiresAtMs: number }) => encodeTime(1, expiresAtMs).finish(),
+      encodeExpiry,
       ({ id, ttlMs }) => budgets.extend(id, ttlMs),
     ),
   ]
@@ -79,7 +83,7 @@ function decodeReserve(bytes: Uint8Array): ReserveRequest {
         request.amount = readAmount(reader, 'amount')
         break
       case 4:
-        request.ttlMs = readDurationMs(reader)
+        request.ttlMs = reader.durationMs(2)
         break
       case 5:
         request.requestId = reader.string()
@@ -102,7 +106,7 @@ function decodeChange(bytes: Uint8Array, second: 'actual' | 'ttl' | undefined): 
     const field = tag >>> 3
     if (field === 1) id = reader.string()
     else if (field === 2 && second === 'actual') actual = readAmount(reader, 'actual')
-    else if (field === 2 && second === 'ttl') ttlMs = readDurationMs(reader)
+    else if (field === 2 && second === 'ttl') ttlMs = reader.durationMs(2)
     else reader.skip(tag, 1)
   }
   return { id, actual, ttlMs }
@@ -117,52 +121,51 @@ function readAmount(reader: ProtobufReader, field: string): number {
   )
 }
 
-/** Reads a google.protobuf.Duration. A negative one becomes -1, whatever its length. */
-function readDurationMs(reader: ProtobufReader): number {
-  const end = reader.messageEnd()
-  let seconds = 0
-  let nanos = 0
-  while (reader.at < end) {
-    const tag = reader.tag()
-    if (tag >>> 3 === 1) seconds = reader.uint64()
-    else if (tag >>> 3 === 2) nanos = reader.uint64()
-    else reader.skip(tag, 2)
-  }
-  // A negative number is sent as a varint of 64 bits in two's complement.
-  if (seconds >= 2 ** 63 || nanos >= 2 ** 63) return -1
-  return seconds * 1000 + nanos / 1_000_000
-}
-
 function encodeReserve(answer: ReserveResponse): Uint8Array {
   if (answer.result === 'reservation') {
     const { id, remaining, expiresAtMs } = answer
-    const reservation = new BinaryWriter().tag(1, 2).string(id)
-    writeCount(reservation, 2, remaining)
-    reservation.raw(encodeTime(3, expiresAtMs).finish())
-    return new BinaryWriter().tag(1, 2).bytes(reservation.finish()).finish()
+    const size = messageSize(id.length) + uintSize(remaining) + timeSize(expiresAtMs)
+    const bytes = Buffer.allocUnsafe(messageSize(size))
+    let at = writeHead(bytes, 0, delimited(1), size)
+    at = writeHead(bytes, at, delimited(1), id.length)
+    at += bytes.write(id, at, 'latin1')
+    at = writeUint(bytes, at, varint(2), remaining)
+    writeTime(bytes, at, delimited(3), expiresAtMs)
+    return bytes
   }
   const { remaining, nextChanceMs } = answer
-  const rejection = new BinaryWriter()
-  writeCount(rejection, 1, remaining)
-  if (nextChanceMs !== undefined) rejection.raw(encodeTime(2, nextChanceMs).finish())
-  return new BinaryWriter().tag(2, 2).bytes(rejection.finish()).finish()
+  const size = uintSize(remaining) + (nextChanceMs === undefined ? 0 : timeSize(nextChanceMs))
+  const bytes = Buffer.allocUnsafe(messageSize(size))
+  const at = writeUint(bytes, writeHead(bytes, 0, delimited(2), size), varint(1), remaining)
+  if (nextChanceMs !== undefined) writeTime(bytes, at, delimited(2), nextChanceMs)
+  return bytes
 }
 
 function encodeRemaining({ remaining }: { readonly remaining: number }): Uint8Array {
-  const writer = new BinaryWriter()
-  writeCount(writer, 1, remaining)
-  return writer.finish()
+  const bytes = Buffer.allocUnsafe(uintSize(remaining))
+  writeUint(bytes, 0, varint(1), remaining)
+  return bytes
 }
 
-function writeCount(writer: BinaryWriter, field: number, value: number): void {
-  if (value > 0) writer.tag(field, 0).uint64(value)
+function encodeExpiry({ expiresAtMs }: { readonly expiresAtMs: number }): Uint8Array {
+  const bytes = Buffer.allocUnsafe(timeSize(expiresAtMs))
+  writeTime(bytes, 0, delimited(1), expiresAtMs)
+  return bytes
 }
 
-/** Encodes a field with a google.protobuf.Timestamp, rounded up to whole milliseconds. */
-function encodeTime(field: number, unixMs: number): BinaryWriter {
+/** Splits a time for a google.protobuf.Timestamp, rounded up to whole milliseconds. */
+function splitTime(unixMs: number): { readonly seconds: number; readonly nanos: number } {
   const wholeMs = Math.ceil(unixMs)
-  const time = new BinaryWriter().tag(1, 0).int64(Math.floor(wholeMs / 1000))
-  const nanos = (wholeMs % 1000) * 1_000_000
-  if (nanos > 0) time.tag(2, 0).int32(nanos)
-  return new BinaryWriter().tag(field, 2).bytes(time.finish())
+  return { seconds: Math.floor(wholeMs / 1000), nanos: (wholeMs % 1000) * 1_000_000 }
+}
+
+function timeSize(unixMs: number): number {
+  const { seconds, nanos } = splitTime(unixMs)
+  return messageSize(uintSize(seconds) + uintSize(nanos))
+}
+
+function writeTime(bytes: Buffer, start: number, tag: number, unixMs: number): number {
+  const { seconds, nanos } = splitTime(unixMs)
+  const at = writeHead(bytes, start, tag, uintSize(seconds) + uintSize(nanos))
+  return writeUint(bytes, writeUint(bytes, at, varint(1), seconds), varint(2), nanos)
 }

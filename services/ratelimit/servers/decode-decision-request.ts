@@ -78,7 +78,8 @@ export function readDescriptor(reader: ProtobufReader, entriesAllowed: number): 
   return { entries: entries ?? [], hitsAddend, givesBack, limit }
 }
 
-function readEntry(reader: ProtobufReader): DescriptorEntry {
+/** Reads an entry of a descriptor, or of the map of a bucket id, which has the same fields. */
+export function readEntry(reader: ProtobufReader): DescriptorEntry {
   let key = ''
   let value = ''
   const end = reader.messageEnd()

@@ -8,8 +8,8 @@ import { responseUnits, toCode } from './wire-enums.ts'
 type CurrentLimit = NonNullable<DescriptorDecision['limit']>
 
 /** Returns a tag: the number of the field, and the wire type. All tags here have one byte. */
-const varint = (field: number) => field << 3
-const delimited = (field: number) => (field << 3) | 2
+export const varint = (field: number) => field << 3
+export const delimited = (field: number) => (field << 3) | 2
 
 /**
  * Encodes an envoy.service.ratelimit.v3.RateLimitResponse with the same bytes as the generated encoder. Sizes
@@ -71,30 +71,31 @@ function writeLimit(bytes: Buffer, start: number, { name, requestsPerUnit, unit 
 }
 
 /** Returns 0 for the value 0, which proto3 leaves out. */
-function uintSize(value: number): number {
+export function uintSize(value: number): number {
   return value === 0 ? 0 : 1 + varintSize(value)
 }
 
 /** Returns the size with the tag and the length. */
-function messageSize(length: number): number {
+export function messageSize(length: number): number {
   return 1 + varintSize(length) + length
 }
 
-/** Returns the bytes of a varint of at most 49 bits: seconds until a reset have up to 39. */
+/** Returns the bytes of a varint up to 2^53-1: seconds until a reset have up to 39 bits. */
 function varintSize(value: number): number {
   if (value < 0x80) return 1
   if (value < 0x4000) return 2
   if (value < 0x200000) return 3
   if (value < 0x10000000) return 4
   if (value < 2 ** 35) return 5
-  return value < 2 ** 42 ? 6 : 7
+  if (value < 2 ** 42) return 6
+  return value < 2 ** 49 ? 7 : 8
 }
 
-function writeUint(bytes: Buffer, at: number, tag: number, value: number): number {
+export function writeUint(bytes: Buffer, at: number, tag: number, value: number): number {
   return value === 0 ? at : writeVarint(bytes, at, tag, value)
 }
 
-const writeHead = writeVarint
+export const writeHead = writeVarint
 
 /** Returns the index after the written bytes. */
 function writeVarint(bytes: Buffer, start: number, tag: number, value: number): number {

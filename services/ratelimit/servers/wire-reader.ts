@@ -102,6 +102,25 @@ export class ProtobufReader {
     return this.#wholeText.substring(start, end)
   }
 
+  /**
+   * Reads a google.protobuf.Duration in milliseconds. A negative one becomes -1, whatever its length. `depth` is that
+   * of the duration, as for `skip`.
+   */
+  durationMs(depth: number): number {
+    const end = this.messageEnd()
+    let seconds = 0
+    let nanos = 0
+    while (this.at < end) {
+      const tag = this.tag()
+      if (tag >>> 3 === 1) seconds = this.uint64()
+      else if (tag >>> 3 === 2) nanos = this.uint64()
+      else this.skip(tag, depth)
+    }
+    // A negative number is sent as a varint of 64 bits in two's complement.
+    if (seconds >= 2 ** 63 || nanos >= 2 ** 63) return -1
+    return seconds * 1000 + nanos / 1_000_000
+  }
+
   /** Skips an unknown field. `depth` is the depth of the message with the field, from 1. */
   skip(tag: number, depth: number): void {
     switch (tag & 7) {

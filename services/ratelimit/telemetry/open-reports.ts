@@ -7,6 +7,7 @@ import type { Configuration } from '../config/configuration.ts'
 import type { Counters } from '../counters/counters.ts'
 import type { ObserverSlot } from '../limiter/decision.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
+import type { QuotaBuckets } from '../quota/quota-buckets.ts'
 import type { Settings } from '../settings.ts'
 import type { Stats } from '../stats/stats.ts'
 import { hideValues } from './hide-values.ts'
@@ -18,7 +19,8 @@ export interface ReportsParts {
   readonly connection: FeedConnection
   readonly limiter: OpenedLimiter
   readonly slot: ObserverSlot
-  readonly counters: Pick<Counters, 'add' | 'admit'>
+  readonly quota: QuotaBuckets
+  readonly counters: Pick<Counters, 'add' | 'admit' | 'reservations'>
   readonly configuration: Pick<Configuration, 'rules' | 'onLoad'>
   readonly stats: Stats
   /** The durations of calls of `/json`, which the statistics do not have. */

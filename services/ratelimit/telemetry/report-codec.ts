@@ -7,8 +7,9 @@ import {
   SessionRequestSchema,
   Subscribe_What,
 } from '@tollway/proto/tollway/operator/v1/counters'
-import type { CounterAction, CounterResult } from './counter-calls.ts'
+import type { CounterAction, CounterResult, ReservedAmounts } from './counter-calls.ts'
 import type { ShowEntries } from './hide-values.ts'
+import type { DomainShares } from './quota-reports.ts'
 import type { ReplayResult } from './recording/replay.ts'
 import type { HitTotals, TotalsReport } from './rule-totals.ts'
 import type { SubscriptionRequest, WatchReport } from './watches.ts'
@@ -43,13 +44,14 @@ interface ProcessState {
   readonly backendProblem: string
   readonly droppedReports: number
   readonly intervalMs: number
+  readonly shares: readonly DomainShares[]
 }
 
 export function toTotalsMessage(
   { domains, removedDomains }: TotalsReport,
   state: ProcessState,
 ): ProcessReport {
-  const { decisions, droppedReports, intervalMs, ...same } = state
+  const { decisions, droppedReports, intervalMs, shares, ...same } = state
   return {
     case: 'totals',
     value: {
@@ -69,6 +71,16 @@ export function toTotalsMessage(
       decisions: toWholeNumber(decisions),
       droppedReports: toWholeNumber(droppedReports),
       intervalMs: toWholeNumber(intervalMs),
+      shares: shares.map(({ domain, members, rules }) => ({
+        domain,
+        members,
+        rules: rules.map(({ tokens, maxTokens, sketch, ...numbers }) => ({
+          ...numbers,
+          tokens: BigInt(tokens),
+          maxTokens: BigInt(maxTokens),
+          sketch: [...sketch],
+        })),
+      })),
     },
   }
 }
@@ -145,21 +157,40 @@ const outcomes: Readonly<Record<CounterResult['outcome'], CounterAnswer_Outcome>
 }
 
 export function toCounterMessage(id: bigint, result: CounterResult): ProcessReport {
-  const counters = result.outcome === 'ok' ? result.counters : []
+  const isOk = result.outcome === 'ok'
+  const counters = isOk ? result.counters : []
+  const reservations = isOk ? result.reservations : undefined
   return {
     case: 'counter',
     value: {
       id,
       outcome: outcomes[result.outcome],
       problem: 'problem' in result ? result.problem : '',
-      counters: counters.map(({ rule, key, value, limit, resetSeconds }) => ({
-        rule,
-        key,
+      counters: counters.map(({ value, limit, resetSeconds, ...same }) => ({
+        ...same,
         value: BigInt(value),
         limit: toWholeNumber(limit),
         resetSeconds: toWholeNumber(resetSeconds),
       })),
+      ...(reservations && { reservations: toReservationsMessage(reservations) }),
+      reservationsProblem: isOk ? result.reservationsProblem : '',
+      shared: isOk && result.isShared,
     },
+  }
+}
+
+/** Rounds times up, as `Reserve` does. */
+function toReservationsMessage({ count, summed, amount, nextExpiryMs = 0, first }: ReservedAmounts) {
+  return {
+    count: toWholeNumber(count),
+    summed: toWholeNumber(summed),
+    amount: toWholeNumber(amount),
+    nextExpiryMs: toWholeNumber(Math.ceil(nextExpiryMs)),
+    first: first.map(({ id, amount, expiresAtMs }) => ({
+      id,
+      amount: toWholeNumber(amount),
+      expiresAtMs: toWholeNumber(Math.ceil(expiresAtMs)),
+    })),
   }
 }
 

@@ -5,8 +5,10 @@ import type { BidiCall } from '@tollway/grpc/client/client.ts'
 import { type ReconnectingCall, receiveAll } from '@tollway/grpc/client/reconnecting-call.ts'
 import { createFeedCall, type FeedCallTiming } from '@tollway/xds-client/feed-call.ts'
 import type { FeedConnection } from '@tollway/xds-client/feed-connection.ts'
+import type { QuotaBuckets } from '../quota/quota-buckets.ts'
 import { hasFlag, recordCount, ruleFlag } from '../rules/domain-table.ts'
 import type { Stats } from '../stats/stats.ts'
+import { sumShares } from './quota-reports.ts'
 import {
   counterSessionCodec,
   counterSessionPath,
@@ -21,6 +23,7 @@ interface ReportSessionOptions extends RequestParts, DecisionTimesParts {
   readonly connection: FeedConnection
   readonly identity: ProcessIdentity
   readonly backendProblem: () => string
+  readonly quota: Pick<QuotaBuckets, 'list' | 'countMembers' | 'read'>
   readonly onRules: (listener: () => void) => void
   readonly random: () => number
   readonly log: Log
@@ -61,7 +64,7 @@ export function createReportSession(options: ReportSessionOptions): Reconnecting
  * each change of the rules, and the answers to requests. It rejects when the stream ends with an error.
  */
 function createReporter(options: ReportSessionOptions, intervalMs: number) {
-  const { connection, clock, onRules, identity, rules, backendProblem } = options
+  const { connection, clock, onRules, identity, rules, quota, backendProblem } = options
   const pause = new WakeablePause()
   const decisions = createDecisionTimes(options)
   const outgoing = new OutgoingReports()
@@ -76,7 +79,8 @@ function createReporter(options: ReportSessionOptions, intervalMs: number) {
       if (outgoing.hasRoom()) {
         const state = { backendProblem: backendProblem(), droppedReports: outgoing.dropped() }
         const sinceLast = { ...decisions(), intervalMs: nowMs - beforeMs }
-        outgoing.send(toTotalsMessage(totals(), { ...state, ...sinceLast }), false)
+        const shares = sumShares(quota.list(), quota.countMembers())
+        outgoing.send(toTotalsMessage(totals(), { ...state, ...sinceLast, shares }), false)
         beforeMs = nowMs
       }
       await pause.wait(intervalMs, signal)

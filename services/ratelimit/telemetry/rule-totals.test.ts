@@ -112,7 +112,15 @@ test('a report of 1,000 changed rules takes less than 1 % of a core at one repor
     () => rules,
     () => values.length,
   )
-  const state = { decisions: 0, p50Ms: 0, p99Ms: 0, backendProblem: '', droppedReports: 0, intervalMs: 0 }
+  const state = {
+    decisions: 0,
+    p50Ms: 0,
+    p99Ms: 0,
+    backendProblem: '',
+    droppedReports: 0,
+    intervalMs: 0,
+    shares: [],
+  }
   const times = Array.from({ length: 30 }, () => {
     for (const stats of found) stats.withinLimit += 1
     let bytes = 0

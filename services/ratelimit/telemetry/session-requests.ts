@@ -1,6 +1,8 @@
 import type { DecisionObserver, ObserverSlot } from '../limiter/decision.ts'
 import type { OpenedLimiter } from '../limiter/open-limiter.ts'
+import type { QuotaBuckets } from '../quota/quota-buckets.ts'
 import { type CounterParts, callCounter, counterKeys } from './counter-calls.ts'
+import { toBucketMessage } from './quota-reports.ts'
 import type { CallRecording } from './recording/call-recording.ts'
 import {
   type OperatorRequest,
@@ -14,11 +16,12 @@ import { createSubscriptions, type SubscriptionOptions } from './subscriptions.t
 import { createWhatIfHandler, type WhatIfParts } from './what-if-requests.ts'
 
 export interface RequestParts
-  extends CounterParts,
+  extends Omit<CounterParts, 'onChange'>,
     Omit<WhatIfParts, keyof CounterParts>,
     Pick<SubscriptionOptions, 'allowTap' | 'maxTapped' | 'worker' | 'random'> {
   readonly limiter: OpenedLimiter
   readonly slot: ObserverSlot
+  readonly quota: Pick<QuotaBuckets, 'read'>
 }
 
 const maxTtlMs = 60_000
@@ -53,16 +56,22 @@ export function createRequestHandler(
     }
     counterCalls += 1
     try {
-      const result = await callCounter(parts, domain, entries, action)
-      if (result.outcome === 'ok' && action.do !== 'read') {
-        limiter.announce(result.counters.map(({ key }) => key))
-      }
-      send(toCounterMessage(id, result), false)
+      const onChange = (keys: readonly string[]) => limiter.revoke(keys)
+      send(toCounterMessage(id, await callCounter({ ...parts, onChange }, domain, entries, action)), false)
     } catch (error) {
       const problem = (error as Error).message
       send(toCounterMessage(id, { outcome: 'backend-failed', problem }), false)
     } finally {
       counterCalls -= 1
+    }
+  }
+
+  async function answerBucket(call: (OperatorRequest & { case: 'bucket' })['value']): Promise<void> {
+    const { id, domain, entries } = call
+    try {
+      send(toBucketMessage(id, await parts.quota.read(domain, entries)), false)
+    } catch (error) {
+      send({ case: 'bucket', value: { id, problem: (error as Error).message } }, false)
     }
   }
 
@@ -75,6 +84,7 @@ export function createRequestHandler(
         if (watch !== undefined) subscriptions.subscribe(watch, Math.min(request.value.ttlMs, maxTtlMs))
       } else if (request.case === 'unsubscribe') subscriptions.unsubscribe(request.value.id)
       else if (request.case === 'counter') void answerCounter(request.value)
+      else if (request.case === 'bucket') void answerBucket(request.value)
       else if (request.case === 'forget') {
         const { id, keys, domain, entries } = request.value
         limiter.forget([...keys, ...counterKeys(parts, domain, entries)])

@@ -57,7 +57,7 @@ test('the statistics of a killed process are kept, and the next one adds to them
 })
 
 test('a process without heartbeats is killed and restarted', async t => {
-  const { said, children } = keep(t, health(true), { heartbeat: { firstSignMs: 10_000, nextSignMs: 250 } })
+  const { said, children } = keep(t, health(true), { heartbeat: { firstSignMs: 10_000, nextSignMs: 2_000 } })
   await waitFor('the first process', () => said.includes('healthy'))
   children[0]?.kill('SIGSTOP')
   await waitFor('the second process', () => said.filter(word => word === 'healthy').length === 2)
@@ -81,7 +81,8 @@ test('a question is answered, but not by an ending process; stop prevents a rest
   )
   const ending = keep(t, `process.on("message", m => m.type === "ask" && process.exit()); ${health(true)}`)
   await waitFor('both', () => answering.said.length + ending.said.length === 2)
-  assert.equal(await answering.worker.ask('rules'), 'rules')
+  // A busy process may miss the time limit of an answer.
+  assert.equal(await waitFor('an answer', () => answering.worker.ask('rules')), 'rules')
   assert.equal(await ending.worker.ask('rules'), '')
   await answering.worker.stop(5_000)
   assert.equal(await answering.worker.ask('rules'), '')

@@ -4,7 +4,9 @@ import { createServer } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { healthCheckPath, healthClientCodec, servingStatus } from '@tollway/grpc/server/health.ts'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { freePorts } from '../../../test/support/free-ports.ts'
+import { encodeDomain, encodeResponse, startLimitFeed } from '../../../test/support/limit-feed.ts'
 import { rateLimitFiles, userLimit } from '../../../test/support/rate-limit-files.ts'
 import { callRateLimit, startRateLimit } from '../../../test/support/rate-limit-process.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'
@@ -92,6 +94,43 @@ test('both workers accept calls, admit exactly the limit together, and sum their
   assert.equal(await service.program.end('SIGTERM'), 0)
 })
 
+test('values that are no addresses count once in each rule with networks, also after a change', async t => {
+  if (!requireProgram(t, 'redis-server')) return
+  const feed = await startLimitFeed()
+  t.after(() => feed.stop())
+  const load = (requestsPerUnit: number) => {
+    const rateLimit = { unit: RateLimitUnit.DAY, requestsPerUnit }
+    const descriptors = ['10.0.0.0/8', '192.0.2.0/24'].map((network, index) => ({
+      ...{ key: 'address', value: `${index}`, rateLimit, match: { cidr: [network] } },
+    }))
+    feed.send(
+      encodeResponse(`${requestsPerUnit}`, [encodeDomain({ name: 'n', domain: 'nets', descriptors })]),
+    )
+  }
+  load(10)
+  const service = await startTwo(t, 1, { ...feed.settings, RUNTIME_ROOT: '' })
+  const callers = connect(t, service.grpcPort)
+  const entries = [{ key: 'address', value: 'unknown' }]
+  const inForce = (limit: number) =>
+    waitFor('the limit in all workers', async () => {
+      const answers = feed.requests.filter(({ versionInfo }) => versionInfo === `${limit}`)
+      return answers.length >= 2
+    })
+  for (const [index, limit] of [10, 20].entries()) {
+    if (limit === 20) load(limit)
+    await inForce(limit)
+    const calls = callers.map(({ shouldRateLimit }) =>
+      shouldRateLimit({ domain: 'nets', descriptors: [{ entries }] }),
+    )
+    await Promise.all(calls)
+    const stats = await service.stats()
+    for (const name of ['0', '1']) {
+      const counted = stats[`ratelimit.service.rate_limit.nets.address_${name}.not_an_address`]
+      assert.equal(counted, (index + 1) * connections)
+    }
+  }
+})
+
 test('every connection reports the health of the whole service', async t => {
   if (!requireProgram(t, 'redis-server')) return
   const service = await startTwo(t, 1, { KVSTORE_HEALTH_CHECK_ACTIVE_CONNECTION: 'true' })
@@ -168,7 +207,7 @@ test('a worker that is killed under load loses only its own calls, and is replac
 test('SIGTERM under load: unhealthy at once and ready, no call is lost, the last statistics are written', async t => {
   if (!requireProgram(t, 'redis-server')) return
   // The calls below must end within the delay, even if the machine is busy with other tests.
-  const drainDelayMs = 3_000
+  const drainDelayMs = 8_000
   const service = await startTwo(t, 1_000_000, {
     DRAIN_DELAY: `${drainDelayMs}ms`,
     USE_PUSHSTATS: 'false',

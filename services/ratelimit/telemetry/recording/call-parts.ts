@@ -74,6 +74,7 @@ function encode(calls: readonly RecordedCall[]): Uint8Array {
     aheadMicros,
     count,
     hitsAddend: BigInt(request.hitsAddend),
+    purpose: request.purpose ?? '',
     descriptors: request.descriptors.map(({ entries, hitsAddend, givesBack }) => ({
       entries: [...entries],
       isNegativeHits: givesBack === true,
@@ -90,10 +91,11 @@ function encode(calls: readonly RecordedCall[]): Uint8Array {
  */
 export function readPart(bytes: Uint8Array, domain: string): readonly RecordedCall[] {
   return fromBinary(RecordedCallsSchema, bytes).calls.map(
-    ({ ms, aheadMicros, count, hitsAddend, descriptors }) => {
+    ({ ms, aheadMicros, count, hitsAddend, purpose, descriptors }) => {
       const request: DecisionRequest = {
         domain,
         hitsAddend: toSafeHits(hitsAddend),
+        ...((purpose === 'check' || purpose === 'report') && { purpose }),
         descriptors: descriptors.map(({ entries, hitsAddend, isNegativeHits }) => ({
           entries: entries.map(({ key, value }) => ({ key, value })),
           ...(isNegativeHits && { givesBack: true }),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { DecisionRequest } from '../../limiter/decision.ts'
+import { readPart, takePart } from './call-parts.ts'
 import { CallRecording } from './call-recording.ts'
 import type { ReadStep, RecordedCall } from './generation.ts'
 
@@ -13,11 +14,15 @@ const descriptor = fc.record({
   hitsAddend: fc.option(hits, { nil: undefined }),
   givesBack: fc.constantFrom(undefined, true),
 })
-const call: fc.Arbitrary<DecisionRequest> = fc.record({
-  domain: fc.constantFrom('shop', 'other', ''),
-  descriptors: fc.array(descriptor, { minLength: 1, maxLength: 3 }),
-  hitsAddend: hits,
-})
+const call: fc.Arbitrary<DecisionRequest> = fc.record(
+  {
+    domain: fc.constantFrom('shop', 'other', ''),
+    descriptors: fc.array(descriptor, { minLength: 1, maxLength: 3 }),
+    hitsAddend: hits,
+    purpose: fc.constantFrom('check', 'report'),
+  },
+  { requiredKeys: ['domain', 'descriptors', 'hitsAddend'] },
+)
 
 /** Opens a recording, and a function that records calls at whole seconds. */
 function openRecording(bytes: number, limits?: ConstructorParameters<typeof CallRecording>[2]) {
@@ -27,35 +32,99 @@ function openRecording(bytes: number, limits?: ConstructorParameters<typeof Call
   })
 }
 
-function plain({ domain, descriptors, hitsAddend }: DecisionRequest): string {
+function plain({ domain, descriptors, hitsAddend, purpose }: DecisionRequest): string {
   const parts = descriptors.map(each => [each.entries, each.hitsAddend ?? null, each.givesBack ?? false])
-  return JSON.stringify([domain, hitsAddend, parts])
+  return JSON.stringify([domain, hitsAddend, purpose ?? 'decision', parts])
 }
 
-test('every call of a domain is read as it was recorded, and equal calls of a second are one record', () => {
-  const calls = fc.array(fc.tuple(call, fc.nat({ max: 2 })), { maxLength: 60 })
+test('every call of a domain is read as it was recorded', () => {
+  const someCalls = fc.array(fc.tuple(call, fc.nat({ max: 2 })), { maxLength: 60 })
   fc.assert(
-    fc.property(calls, recorded => {
+    fc.property(someCalls, recorded => {
       const recording = openRecording(1024 * 1024)
-      const expected = new Map<string, number>()
+      const expected: string[] = []
       let second = 1_000_000
       for (const [request, later] of recorded) {
         second += later
         recording.at(request, second)
-        if (request.domain !== 'shop') continue
-        const name = `${second} ${plain(request)}`
-        expected.set(name, (expected.get(name) ?? 0) + 1)
+        if (request.domain === 'shop') expected.push(`${second} ${plain(request)}`)
       }
       const found = recording.of('shop')
-      const read = new Map(
-        callsIn(found.records()).map(({ request, ms, count }) => [`${ms / 1000} ${plain(request)}`, count]),
-      )
-      assert.deepEqual([...read], [...expected])
-      const total = expected.values().reduce((sum, count) => sum + count, 0)
-      assert.deepEqual([found.halvings, found.calls], [0, total])
+      const list = (calls: readonly RecordedCall[]) =>
+        calls
+          .flatMap(({ request, ms, count }) =>
+            Array.from({ length: count }, () => `${ms / 1000} ${plain(request)}`),
+          )
+          .sort()
+      expected.sort()
+      assert.deepEqual(list(callsIn(found.records())), expected)
+      const { calls, isLast } = takePart(found.records())
+      assert.deepEqual([list(readPart(calls, 'shop')), isLast], [expected, true], 'for another process')
+      assert.deepEqual([found.halvings, found.calls], [0, expected.length])
     }),
     { numRuns },
   )
+})
+
+test('equal calls of a millisecond are one record, unless the order matters', () => {
+  const alice = request('alice')
+  const bob = request('bob')
+  const more = { ...alice, hitsAddend: 2 }
+  const same = { ...alice, descriptors: alice.descriptors.map(each => ({ ...each, hitsAddend: 1 })) }
+  const back = { ...same, descriptors: same.descriptors.map(each => ({ ...each, givesBack: true })) }
+  const check: DecisionRequest = { ...alice, purpose: 'check' }
+  const report: DecisionRequest = { ...alice, purpose: 'report' }
+  const cases: readonly [readonly DecisionRequest[], ...(readonly [DecisionRequest, number])[]][] = [
+    [
+      [alice, bob, alice, bob],
+      [alice, 2],
+      [bob, 2],
+    ],
+    [
+      [same, alice, same],
+      [same, 2],
+      [alice, 1],
+    ],
+    [
+      [alice, back, alice, alice],
+      [alice, 1],
+      [back, 1],
+      [alice, 2],
+    ],
+    [
+      [back, alice, back],
+      [back, 1],
+      [alice, 1],
+      [back, 1],
+    ],
+    [
+      [alice, more, more, alice],
+      [alice, 1],
+      [more, 2],
+      [alice, 1],
+    ],
+    [
+      [check, check, report, report, check],
+      [check, 2],
+      [report, 2],
+      [check, 1],
+    ],
+    [
+      [bob, report, bob],
+      [bob, 1],
+      [report, 1],
+      [bob, 1],
+    ],
+  ]
+  for (const [calls, ...records] of cases) {
+    const recording = openRecording(1024 * 1024)
+    for (const each of calls) recording.at(each, 1)
+    const read = callsIn(recording.of('shop').records())
+    assert.deepEqual(
+      read.map(({ request, count }) => [plain(request), count]),
+      records.map(([request, count]) => [plain(request), count]),
+    )
+  }
 })
 
 const request = (value: string): DecisionRequest => ({

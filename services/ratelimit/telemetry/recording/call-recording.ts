@@ -36,8 +36,8 @@ interface RecordingLimits {
 const defaultLimits: RecordingLimits = { callsPerSecond: 20_000, seconds: 60 }
 
 /**
- * The latest calls, in fixed memory. Equal calls of one millisecond are one record of 12 bytes, and the text
- * of a call is stored once in each half of the memory. When one half is full, the half with older calls is
+ * The latest calls, in fixed memory. Equal calls of one millisecond are one record of 12 bytes, unless others came
+ * between them and the order matters (`countsOneHitEach`). The text of a call is stored once in each half of the memory. When one half is full, the half with older calls is
  * overwritten.
  *
  * If there are more calls than fit, their times are rounded down to whole seconds, so that a busy key takes

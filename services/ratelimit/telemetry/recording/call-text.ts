@@ -14,6 +14,7 @@ export function hashCall(request: DecisionRequest, halvings: number): number {
   startHash()
   let units = headUnits + hashText(request.domain)
   hashNumber(request.hitsAddend)
+  if (request.purpose !== undefined) hashText(request.purpose)
   let descriptors = 0
   for (const descriptor of request.descriptors) {
     if (!isRecorded(descriptor, halvings)) continue
@@ -24,6 +25,16 @@ export function hashCall(request: DecisionRequest, halvings: number): number {
     units += descriptorUnits + entryUnits * entries.length + hashEntries(entries)
   }
   return descriptors === 0 || units > maxCallUnits ? 0 : units
+}
+
+/**
+ * Returns whether the call counts one hit for each descriptor, as most calls do. Equal sums follow from any
+ * order of such calls.
+ */
+export function countsOneHitEach({ purpose, hitsAddend, descriptors }: DecisionRequest): boolean {
+  if (purpose !== undefined || hitsAddend > 1) return false
+  for (const each of descriptors) if (each.givesBack || (each.hitsAddend ?? 1) !== 1) return false
+  return true
 }
 
 /** Returns whether a descriptor is recorded. Rules do not match a descriptor with a limit of its caller. */
@@ -40,6 +51,8 @@ const descriptorUnits = 6
 /** The flags of a descriptor, which are added. */
 const hasHits = 1
 const givesHitsBack = 2
+/** The purpose of the call, which all of its descriptors have. */
+const purposeFlags = { check: 4, report: 8 }
 /** The lengths of key and value. */
 const entryUnits = 2
 const unitBits = 0x10000
@@ -55,8 +68,10 @@ export function writeCall(
   at = writeNumber(into, at, request.hitsAddend)
   const recorded = request.descriptors.filter(descriptor => isRecorded(descriptor, halvings))
   into[at++] = recorded.length
+  const { purpose } = request
+  const ofPurpose = purpose === undefined ? 0 : purposeFlags[purpose]
   for (const { hitsAddend, givesBack, entries } of recorded) {
-    into[at++] = (hitsAddend === undefined ? 0 : hasHits) + (givesBack ? givesHitsBack : 0)
+    into[at++] = (hitsAddend === undefined ? 0 : hasHits) + (givesBack ? givesHitsBack : 0) + ofPurpose
     at = writeNumber(into, at, hitsAddend ?? 0)
     into[at++] = entries.length
     for (const { key, value } of entries) at = writeText(into, writeText(into, at, key), value)
@@ -95,8 +110,11 @@ export function readCall(from: Uint16Array, start: number): DecisionRequest {
   const domain = text()
   const hitsAddend = number()
   const descriptors: DescriptorRequest[] = []
+  let purpose: DecisionRequest['purpose']
   for (let left = word(); left > 0; left--) {
     const flags = word()
+    if (flags & purposeFlags.check) purpose = 'check'
+    else if (flags & purposeFlags.report) purpose = 'report'
     const hits = number()
     const entries: DescriptorEntry[] = []
     for (let more = word(); more > 0; more--) entries.push({ key: text(), value: text() })
@@ -106,5 +124,5 @@ export function readCall(from: Uint16Array, start: number): DecisionRequest {
       ...(flags & givesHitsBack && { givesBack: true }),
     })
   }
-  return { domain, descriptors, hitsAddend }
+  return { domain, descriptors, hitsAddend, ...(purpose && { purpose }) }
 }

@@ -1,6 +1,6 @@
 import type { DecisionRequest } from '../../limiter/decision.ts'
 import { contentHash } from '../content-hash.ts'
-import { hashCall, readCall, writeCall } from './call-text.ts'
+import { countsOneHitEach, hashCall, readCall, writeCall } from './call-text.ts'
 import { isSampled, maxHalvings } from './sampling.ts'
 
 export interface RecordedCall {
@@ -78,8 +78,11 @@ export class Generation {
   readonly #records: Int32Array
   #units = 0
   #entries = 0
-  /** The number of records that are frozen: no call is added to them, as readers may have their counts. */
-  #sealed = 0
+  /**
+   * No call is added to the records before this index: readers may have their counts, or the order of later
+   * records matters.
+   */
+  #open = 0
   #checkpoint = 2
   /** The domain of the call before, which most calls share, and its counts. */
   #lastDomain: string | undefined
@@ -104,7 +107,7 @@ export class Generation {
     this.#slots.fill(0)
     this.#units = 0
     this.#entries = 0
-    this.#sealed = 0
+    this.#open = 0
     this.#checkpoint = 2
     this.#lastDomain = undefined
   }
@@ -155,11 +158,14 @@ export class Generation {
     const isAlike = isPlain
       ? (before & 1) === 1
       : (before & 1) === 0 && before >> 8 === aheadMicros && readCount(before) + count <= maxShortCount
-    if (isKnown && last >= this.#sealed && records[at] === time && isAlike) {
+    const isAnyOrder = this.isCoarse || countsOneHitEach(request)
+    const isOpen = last >= this.#open && (isAnyOrder || last === this.length - 1)
+    if (isKnown && isOpen && records[at] === time && isAlike) {
       records[at + 2] = before + 2 * count
       return true
     }
     if (!this.#append(request, units, slot, isKnown)) return false
+    if (!isAnyOrder) this.#open = this.length - 1
     const added = (this.length - 1) * recordWords
     records[added] = time
     records[added + 2] = isPlain ? 2 * count + 1 : aheadMicros * 256 + 2 * count
@@ -231,7 +237,7 @@ export class Generation {
 
   /** Ensures that later calls are not added to the present records. */
   freeze(): void {
-    this.#sealed = this.length
+    this.#open = this.length
   }
 
   /**

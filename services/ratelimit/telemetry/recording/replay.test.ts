@@ -332,6 +332,28 @@ test('a rule that names all values has one key, whose hits are those of all', as
   assert.deepEqual([any?.refusedAtLeast, any?.refusedAtMost], [4, 110])
 })
 
+test('calls of one millisecond are replayed in the order of recording, also by another process', async () => {
+  const decided = await decideAll({ algorithm: 'SlidingWindow', limit: 2, calls: [] })
+  const entries = parseEntries('user=1')
+  const call = (hitsAddend: number, givesBack = false) =>
+    decided.recording.record(
+      { domain: 'shop', descriptors: [{ entries, hitsAddend, givesBack }], hitsAddend: 0 },
+      startMs,
+    )
+  for (let times = 0; times < 3; times++) {
+    call(1)
+    call(1, true)
+  }
+  call(1)
+  // Only with the calls of one hit before it, it is one too many.
+  call(2)
+  call(1)
+  const { now } = await replayAll(decided, 2)
+  assert.deepEqual(hitsOf(now), [{ rule: 'shop.user', allowed: 5, refused: 2 }])
+  const merged = await replayAll({ ...decided, calls: await merge([decided.recording]) }, 2)
+  assert.deepEqual(merged.now, now)
+})
+
 test('calls before the time of the question fill the counters, and are not counted', async () => {
   const calls = [0, 1, 1, 1].map(ms => [1, ms] as const)
   const decided = await decideAll({ algorithm: 'FixedWindow', limit: 3, calls })
