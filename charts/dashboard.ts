@@ -213,6 +213,34 @@ const backendRow: Row = {
   ],
 }
 
+const sharesRow: Row = {
+  title: 'Quotas and leases',
+  panels: [
+    {
+      title: 'Proxies and shares',
+      description:
+        'Proxies with a stream, and their shares of limits, by pod. Empty without rules of delivery: Quota.',
+      queries: [
+        { expr: of('ratelimit_quota_streams'), legend: '{{pod}} proxies' },
+        { expr: of('ratelimit_quota_shares'), legend: '{{pod}} shares' },
+      ],
+    },
+    {
+      title: 'Renewals of shares',
+      description: 'Failed renewals, and pods that grant nothing new because Redis has lost its data.',
+      queries: [
+        { expr: sum(rate('ratelimit_quota_failed_renewals'), 'pod'), legend: '{{pod}} failed/s' },
+        { expr: sum(of('ratelimit_quota_learning')), legend: 'pods that learn' },
+      ],
+    },
+    {
+      title: 'Hits taken ahead',
+      description: 'What the leases of each pod have left. Empty without counting: Leased.',
+      queries: [{ expr: of('ratelimit_leases_hits'), legend: '{{pod}}' }],
+    },
+  ],
+}
+
 const broker = (metric: string) => `tollway_broker_${metric}`
 
 const streamsRow: Row = {
@@ -380,7 +408,16 @@ export function dashboard(): JsonObject {
     refresh: '30s',
     time: { from: 'now-1h', to: 'now' },
     templating: { list: variables },
-    panels: layOut([operatorRow, feedRow, decisionsRow, latencyRow, backendRow, streamsRow, paymentsRow]),
+    panels: layOut([
+      operatorRow,
+      feedRow,
+      decisionsRow,
+      latencyRow,
+      backendRow,
+      sharesRow,
+      streamsRow,
+      paymentsRow,
+    ]),
   }
 }
 

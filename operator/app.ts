@@ -8,7 +8,7 @@ import type { Infrastructure } from './infrastructure/provider.ts'
 import { admitReplicas, watchRemovedReplicas } from './infrastructure/replicas.ts'
 import type { RouteSecrets } from './kinds/animation-stream-route/route-secrets.ts'
 import type { KindAdapter, Named } from './kinds/kind-adapter.ts'
-import type { DomainGrants } from './kinds/rate-limit-config/rate-limit-config.ts'
+import { type DomainGrants, listShared } from './kinds/rate-limit-config/rate-limit-config.ts'
 import { type KindAdapters, openKindAdapters } from './kinds/registry.ts'
 import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './leader/ask-leader.ts'
 import { createFeedStates } from './leader/feed-states.ts'
@@ -20,6 +20,7 @@ import { createSessionTable } from './pods/session-table.ts'
 import { StreamLoads } from './pods/stream-loads.ts'
 import { createPodSessions } from './ratelimit-queries/create-pod-sessions.ts'
 import { processSessions } from './ratelimit-queries/process-session.ts'
+import { SharingStates } from './ratelimit-queries/sharing-states.ts'
 import { Feed } from './xds/feed.ts'
 
 /** The controller of one kind of resource, from its source to its status. */
@@ -90,7 +91,17 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
   } = environment
   const backends = watchBackendFailures({ infrastructure, workloads: services })
   const loads = new StreamLoads(operatorName === undefined ? {} : { operatorName })
-  const feedKinds = openKindAdapters({ domainGrants, routeSecrets, loads })
+  const sharing = new SharingStates({
+    table: {
+      sessions: () => opened.table.sessions(),
+      lost: () => opened.table.lost(),
+      expected: () => infrastructure.observe('ratelimit'),
+    },
+    domains: () => listShared(published.limits.inForce()),
+    isLeader: () => environment.leader?.current() === undefined,
+    clock: systemClock,
+  })
+  const feedKinds = openKindAdapters({ domainGrants, routeSecrets, loads, sharing })
   const listed = Object.entries<KindAdapter<Named, object>>(feedKinds)
   const typeUrls = listed.map(([, { typeUrl }]) => typeUrl)
   const feed = new Feed({
@@ -112,6 +123,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
 
   async function stopAll(): Promise<void> {
     closeSessions()
+    sharing.stop()
     for (const kind of kinds.toReversed()) await kind.stop()
     loads.stop()
     backends.stop()
@@ -146,6 +158,7 @@ export function openApp<Kind extends Controller>(environment: Environment<Kind>,
         for (const part of dependencies) part.onChange(trigger)
       }
       await environment.start(kinds)
+      sharing.start()
     },
     /** Stops the controllers. A second call does nothing. */
     stop(): Promise<void> {
@@ -228,5 +241,7 @@ export function openSessions(
      * Ends the subscriptions and the timers of `podSessions`. The sessions stay open until `sessions.close`.
      */
     closeSessions: pods.close,
+    /** The sessions of the rate limit processes. */
+    table: rateLimitSessions,
   }
 }

@@ -50,7 +50,7 @@ test('a client that stops reading is disconnected after a while, and its stream 
 })
 
 test('a client that reads gets all events, and their end', async t => {
-  const { url, pods } = await serveApi(t, { limits: { slowReaderMs } })
+  const { url, pods } = await serveApi(t, { limits: { slowReaderMs: 60_000 } })
   const batches = 200
   pods.tap = async function* () {
     const decision = {

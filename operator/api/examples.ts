@@ -9,6 +9,7 @@ const entries = [{ key: 'user', value: 'alice' }]
 const hits = { calls: 617, allowed: 1200, refused: 34, near: 60, shadow: 0 }
 const state = {
   rule: 'checkout.user',
+  algorithm: 'FixedWindow',
   key: 'checkout_user_alice_1764000000',
   value: 10,
   limit: 10,
@@ -49,6 +50,7 @@ export const ruleListExample: shapes.RuleList = {
         requestsPerUnit: 5,
         window: 'minute',
         algorithm: 'FixedWindow',
+        counting: 'Exact',
         burst: 5,
         unlimited: false,
         shadowMode: false,
@@ -90,6 +92,15 @@ export const counterExample: shapes.CounterAnswer = {
   entries,
   ...state,
   counters: [state],
+  reservations: {
+    count: 1,
+    summed: 1,
+    amount: 4,
+    nextExpiryMs: 1764000042000,
+    first: [
+      { id: '3kx.dTfntYRyBOzYjV9Q7zNVZm.8fJc2nW0Qx6rB1tZsYdL4A', amount: 4, expiresAtMs: 1764000042000 },
+    ],
+  },
   missing: [],
 }
 

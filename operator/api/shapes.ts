@@ -59,6 +59,16 @@ export const tryBody = Type.Object(
   { description: 'A request as Envoy sends it.' },
 )
 
+const comparedRule = answerShape(
+  {
+    rule: textShape('The rule, such as `checkout.path_api`.'),
+    how: textShape('The kind of match, such as `prefix`.'),
+    matches: Type.Boolean({ description: 'Whether it matches the value.' }),
+    reason: textShape('Why it matches or does not.'),
+  },
+  'A rule that was compared with the value.',
+)
+
 export const tryAnswer = answerShape(
   {
     domain,
@@ -70,9 +80,18 @@ export const tryAnswer = answerShape(
               {
                 key: textShape('The key.'),
                 value: textShape('The value.'),
-                how: textShape('`exact`, `wildcard`, `any value`, `stopped` or `not reached`.'),
+                how: textShape(
+                  'The kind of match, such as `exact`, `prefix`, `wildcard` or `any value`; else `stopped` or `not reached`.',
+                ),
                 rule: Type.Optional(textShape('The rule that matched, such as `checkout.user_alice`.')),
                 reason: Type.Optional(textShape('Why matching stopped at this entry.')),
+                candidates: Type.Optional(
+                  Type.Array(comparedRule, {
+                    description:
+                      'The rules of the key in the order of precedence, if one of them has `match`; at most 10. The first ' +
+                      'that matches applies.',
+                  }),
+                ),
               },
               'One entry, and how it was matched.',
             ),
@@ -160,6 +179,7 @@ const limit = answerShape(
     requestsPerUnit: countShape('The hits that a window admits.'),
     window: textShape('The length of the window: `minute`, `15 seconds`, `month of Europe/Copenhagen`.'),
     algorithm: textShape('`FixedWindow`, `SlidingWindow`, `TokenBucket` or `Concurrency`.'),
+    counting: textShape('`Exact`, or `Leased` if pods take hits ahead of their requests.'),
     burst: countShape('The hits that are admitted at once.'),
     unlimited: Type.Boolean({ description: 'Whether every call is admitted and none is counted.' }),
     matching: Type.Optional(
@@ -198,14 +218,74 @@ export const ruleList = paged(
 
 const counterFields = {
   rule: textShape('The rule that matches the entries.'),
+  algorithm: textShape('The algorithm, such as `FixedWindow`. Empty from pods of an earlier version.'),
   key: textShape('The key of the counter in the backend, including its window.'),
   value: Type.Integer({
-    description: 'The hits that are counted. Negative after a raise by more than them.',
+    description:
+      'The hits that are counted, with what is reserved; those that are held with `Concurrency`. Negative after a ' +
+      'raise by more than them.',
   }),
   limit: countShape('The limit. With counters in the memory of several pods, the sum of their limits.'),
   remaining: countShape('The hits that are left.'),
-  reset: countShape('Whole seconds until the window ends.'),
+  reset: countShape('Whole seconds until the window ends, or until a rejected hit would be admitted.'),
 }
+
+const reservations = answerShape(
+  {
+    count: countShape('The number of reservations that have not ended.'),
+    summed: countShape(
+      'The number of reservations in `amount`: those that expire first, of each pod at most 1,000.',
+    ),
+    amount: countShape('The sum of their amounts.'),
+    nextExpiryMs: Type.Optional(unixMs('When the first of them expires. Missing if there is none.')),
+    first: Type.Array(
+      answerShape(
+        {
+          id: textShape('The id as Reserve has returned it.'),
+          amount: countShape('The amount.'),
+          expiresAtMs: unixMs('When the reservation expires.'),
+        },
+        'One reservation.',
+      ),
+      { description: 'Those that expire first, in this order: at most 100.' },
+    ),
+  },
+  'What the service tollway.ratelimit.v1.Budgets has reserved in all limits of the rule together, in their current ' +
+    'windows. Missing if the counters are in memcached, if a pod has an earlier version, and with `reservationsProblem`.',
+)
+
+const holder = answerShape(
+  {
+    name: textShape(
+      'The proxy: its address, or what it sends as `tollway-member`. For a pod, the id of its process.',
+    ),
+    pod: textShape(
+      'The pod to which the proxy reports, or whose part it is. Empty for one that is not connected.',
+    ),
+    wantedPerSecond: rateShape('What it had by its last report.'),
+    grantedPerSecond: rateShape('What it may use.'),
+    expiresInMs: countShape('Milliseconds until its share expires, unless it reports again.'),
+  },
+  'One share.',
+)
+
+const shares = answerShape(
+  {
+    limitPerSecond: rateShape('The limit.'),
+    wantedPerSecond: rateShape('What all proxies had by their last reports.'),
+    grantedPerSecond: rateShape('What all proxies may use.'),
+    memberCount: countShape('The number of proxies.'),
+    members: Type.Array(holder, { description: 'The proxies with the largest shares: at most 100.' }),
+    pods: Type.Array(holder, {
+      description: 'The parts of the pods, and of proxies whose pod has stopped: at most 100.',
+    }),
+    missing: Type.Array(Type.String(), {
+      description: 'The names of the pods whose proxies are not included.',
+    }),
+    problem: Type.Optional(textShape('Why the parts of the pods could not be read. Missing if they could.')),
+  },
+  'What proxies have of the limit, in requests per second. Only for a rule with `delivery: Quota`.',
+)
 
 const reading = {
   domain,
@@ -215,6 +295,11 @@ const reading = {
     description:
       'One counter for each limit of the rule. The fields above are those of the counter with the least left.',
   }),
+  reservations: Type.Optional(reservations),
+  reservationsProblem: Type.Optional(
+    textShape('Why the reservations could not be read. Missing if they could.'),
+  ),
+  shares: Type.Optional(shares),
   ...missing,
 }
 

@@ -12,9 +12,14 @@ import { type Format, formats } from './render.ts'
 
 /** @param first the default */
 export function outputOption(first: Format = 'table') {
-  const others = formats.filter(format => format !== first)
-  const help = `${first} (default), ${others.join(' or ')}`
-  return { ...choice([first, ...others], { short: 'o', placeholder: 'FORMAT', help }), shownFallback: '' }
+  return outputOptionOf([first, ...formats.filter(format => format !== first)])
+}
+
+/** @param names the first is the default */
+export function outputOptionOf<const Name extends string>(names: readonly [Name, ...Name[]]) {
+  const [first, ...others] = names
+  const help = `${first} (default), ${others.slice(0, -1).join(', ')} or ${others.at(-1)}`
+  return { ...choice(names, { short: 'o', placeholder: 'FORMAT', help }), shownFallback: '' }
 }
 
 export const stateDirOption = {

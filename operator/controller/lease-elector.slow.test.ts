@@ -3,6 +3,7 @@ import { EventEmitter, on, once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, afterEach, before, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { type ApiProxy, startApiProxy } from '../../test/support/api-proxy.ts'
 import {
@@ -99,12 +100,13 @@ describe('electors of one lease', () => {
     access: LeaseAccess,
     identity: string,
     onStopped: () => void | Promise<void> = () => {},
+    leaseMs = timing.leaseMs,
   ) {
     const said: string[] = []
     const elector = new LeaseElector({
       lease: access,
       identity,
-      timing,
+      timing: { ...timing, leaseMs },
       onStarted: () => said.push('started'),
       onStopped: () => {
         said.push('stopped')
@@ -119,11 +121,11 @@ describe('electors of one lease', () => {
   }
 
   /** Renews the lease for another holder until the returned function is called. */
-  function holdLease(lease: ReturnType<typeof createLease>): () => void {
+  function holdLease(lease: ReturnType<typeof createLease>, leaseDurationSeconds = 1): () => void {
     let renewals = 0
     const renew = () => {
       renewals += 1
-      const spec = { holderIdentity: 'other', leaseDurationSeconds: 1, leaseTransitions: 0 }
+      const spec = { holderIdentity: 'other', leaseDurationSeconds, leaseTransitions: 0 }
       lease.write({ ...spec, renewTime: `${renewals}` })
     }
     renew()
@@ -147,7 +149,7 @@ describe('electors of one lease', () => {
   it('takes a lease as soon as it is released or deleted', async () => {
     for (const end of ['release', 'delete'] as const) {
       const lease = createLease()
-      const endRenewals = holdLease(lease)
+      const endRenewals = holdLease(lease, 8)
       const { elector } = startElector(lease.access, 'a')
       await waitFor('the lease to be read', () => lease.reads() > 0)
       endRenewals()
@@ -155,7 +157,7 @@ describe('electors of one lease', () => {
       if (end === 'release') lease.write({ ...lease.spec(), holderIdentity: '' })
       else lease.delete()
       await waitFor('it to lead', () => elector.isLeader())
-      assert.ok(performance.now() - beginMs < timing.leaseMs / 2, 'it waited for the end of the lease')
+      assert.ok(performance.now() - beginMs < 4_000, 'it waited for the end of the lease')
     }
   })
 
@@ -248,7 +250,7 @@ describe('electors of one lease', () => {
   it('a leader releases the lease after the work of its term has ended', async () => {
     const lease = createLease()
     const { promise: workEnded, resolve: endWork } = Promise.withResolvers<void>()
-    const first = startElector(lease.access, 'a', () => workEnded)
+    const first = startElector(lease.access, 'a', () => workEnded, 8_000)
     await waitFor('the first to lead', () => first.elector.isLeader())
     const second = startElector(lease.access, 'b')
     const stopping = first.elector.stop()
@@ -259,10 +261,7 @@ describe('electors of one lease', () => {
     assert.equal(lease.spec().holderIdentity, '')
     const freeMs = performance.now()
     await waitFor('the second to lead', () => second.elector.isLeader())
-    assert.ok(
-      performance.now() - freeMs < timing.leaseMs / 2,
-      'it waited although the lease had been released',
-    )
+    assert.ok(performance.now() - freeMs < 4_000, 'it waited although the lease had been released')
   })
 
   it('unsafe durations are rejected', () => {
@@ -408,10 +407,9 @@ describe('electors of a real Lease', { skip: missingKubeAssets(), timeout: 90_00
     await waitFor('it to lead', () => elector.isLeader())
     const [retryMs, renewDeadlineMs] = [3_000, 6_000]
     const untilRenewalMs = 50
-    await waitFor('the time before a renewal', () => elector.ageMs() > retryMs - untilRenewalMs)
+    await pause(retryMs - untilRenewalMs - elector.ageMs())
     proxy.setFaults({ silent: true })
-    const beganMs = performance.now()
-    await waitFor('2.5 s of silence', () => performance.now() - beganMs > 2_500)
+    await pause(2_500)
     proxy.setFaults({})
     await waitFor('a renewal', () => elector.ageMs() < retryMs, renewDeadlineMs)
     assert.deepEqual(said, ['started'])

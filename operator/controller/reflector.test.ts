@@ -209,7 +209,7 @@ describe('a reflector', () => {
 
   it('ends a watch that the server does not end in time, and opens another', async () => {
     const { watches, errors } = startReflector({ lists: ['5: '], watches: [] })
-    await waitFor('a second watch', () => watches.length === 2, 3_000)
+    await waitFor('a second watch', () => watches.length >= 2)
     assert.deepEqual(errors, [])
   })
 

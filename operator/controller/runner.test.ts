@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { createRunner, type Runner } from './runner.ts'
 
 type RunnerCooldown = NonNullable<Parameters<typeof createRunner>[0]['rest']>
@@ -152,36 +152,53 @@ test('changes after a run are merged until the pause ends, and a stop ends the p
   await runner.stop()
 })
 
-/** Resolves with the times between runs that take 20 ms and follow each other. */
-async function restsOf(count: number, rest: RunnerCooldown): Promise<readonly number[]> {
-  const lengthsMs: number[] = []
-  let endedMs = 0
+/** Starts runs of at least 20 ms, each of which requests the next. Pauses end by the timers of the test. */
+function startBusy(t: TestContext, rest: RunnerCooldown) {
+  t.mock.timers.enable({ apis: ['setTimeout'] })
+  let begun = 0
+  let ended = 0
   const runner = createRunner({
     async reconcile() {
+      begun += 1
       const beginMs = performance.now()
-      if (endedMs > 0) lengthsMs.push(beginMs - endedMs)
-      while (performance.now() - beginMs < 20) await new Promise(setImmediate)
-      if (lengthsMs.length < count) setImmediate(runner.trigger)
-      endedMs = performance.now()
+      while (performance.now() - beginMs < 20) await settle()
+      ended += 1
+      setImmediate(runner.trigger)
     },
     onError: error => assert.fail(`${error}`),
     random: () => 0,
     rest,
   })
+  t.after(() => runner.stop())
   runner.trigger()
-  while (lengthsMs.length < count) await settle()
-  await runner.stop()
-  return lengthsMs
+  return {
+    /** Waits for the end of the latest run. Resolves with whether the next one begins without a timer. */
+    async continues(): Promise<boolean> {
+      const before = Math.max(begun, 1)
+      while (ended < before) await settle()
+      for (let turn = 0; turn < 5; turn += 1) await settle()
+      return begun > before
+    },
+  }
 }
 
-test('the pause grows with the duration of the run', async () => {
-  const lengthsMs = await restsOf(2, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 0 })
-  assert.ok(Math.min(...lengthsMs) >= 40, `the rests took ${lengthsMs} ms`)
+test('the pause grows with the duration of the run', async t => {
+  const { continues } = startBusy(t, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 0 })
+  assert.equal(await continues(), false)
+  t.mock.timers.tick(40)
+  assert.equal(await continues(), false)
+  t.mock.timers.tick(960)
+  assert.equal(await continues(), true)
 })
 
-test('runs postpone their pauses up to a limit, and pause beyond it', async () => {
-  const owing = await restsOf(3, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 1_000_000 })
-  assert.ok(Math.max(...owing) < 60, `the rests took ${owing} ms`)
-  const waiting = await restsOf(8, { factor: 10, shortestMs: 0, longestMs: 60, owedMs: 1_000 })
-  assert.ok((waiting.at(-1) ?? 0) >= 50, `the rests took ${waiting} ms`)
+test('runs postpone their pauses up to a limit, and pause beyond it', async t => {
+  const owing = startBusy(t, { factor: 3, shortestMs: 0, longestMs: 1_000, owedMs: 1_000_000 })
+  for (let run = 0; run < 3; run += 1) assert.equal(await owing.continues(), true)
+  t.mock.timers.reset()
+  const waiting = startBusy(t, { factor: 10, shortestMs: 0, longestMs: 60, owedMs: 1_000 })
+  let postponed = 0
+  while (await waiting.continues()) postponed += 1
+  assert.ok(postponed < 8, `${postponed} runs had no pause`)
+  t.mock.timers.tick(60)
+  assert.equal(await waiting.continues(), true)
 })

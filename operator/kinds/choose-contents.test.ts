@@ -41,7 +41,7 @@ test('the older resource gets the content, whatever their order', async () => {
   ])
 })
 
-test('of resources of equal age the uid decides', async () => {
+test('of resources of equal age the name decides', async () => {
   assert.deepEqual(await choose(resource('b', 1, 'd'), resource('a', 1, 'd')), [
     'b: undefined shop/a',
     'a: d ',

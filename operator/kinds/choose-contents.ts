@@ -81,9 +81,12 @@ export function translateResource<Content extends Named>(
 /**
  * Chooses for each resource the content that shall be in force. An exclusive claim, such as a domain, belongs
  * to the oldest resource that names it. API servers know the age only in whole seconds. Of equally old
- * resources, the claim belongs to one that has it in force, then to the one with the smallest uid. The claim
+ * resources, the claim belongs to one that has it in force, then to the first by `namespace/name`. The claim
  * of a deleted resource is kept for its namespace for `claimGraceMs`. In this time a new resource of the same
  * name gets it before older resources.
+ *
+ * The result depends only on the resources, their memories and the time, so that operators with the same
+ * memories choose alike.
  */
 export async function chooseContents<Content extends Named>(
   gathered: readonly GatheredResource<Content>[],
@@ -101,7 +104,7 @@ export async function chooseContents<Content extends Named>(
     Number(isSuccessor(b, claims)) - Number(isSuccessor(a, claims)) ||
     a.memory.firstSeenMs - b.memory.firstSeenMs ||
     Number(hasInForce(b, claims)) - Number(hasInForce(a, claims)) ||
-    (a.resource.uid < b.resource.uid ? -1 : 1)
+    (a.name < b.name ? -1 : 1)
   for (const item of gathered.toSorted(byRight)) {
     chosen.set(item.resource.uid, choose(item, claims))
     await slices.yieldIfDue()
@@ -185,11 +188,12 @@ export function findRecentlyDeleted<Content>(
   const departed: DeletedResource<Content>[] = []
   for (const [uid, found] of memories.entries()) {
     if (uids.has(uid)) continue
-    const { goneSinceMs = nowMs, lastGood: content } = found
-    // If the clock is set back, the claim is not kept for longer.
-    const endMs = Math.min(goneSinceMs, nowMs) + claimGraceMs
+    const { lastGood: content } = found
+    // If the clock is set back, the time counts from then on.
+    const goneSinceMs = Math.min(found.goneSinceMs ?? nowMs, nowMs)
+    const endMs = goneSinceMs + claimGraceMs
     if (content === undefined || endMs <= nowMs) continue
-    const memory = found.goneSinceMs === undefined ? { ...found, goneSinceMs } : found
+    const memory = found.goneSinceMs === goneSinceMs ? found : { ...found, goneSinceMs }
     departed.push({ uid, memory, content, endMs })
   }
   return departed

@@ -48,7 +48,7 @@ interface Derived {
  * Derives the statuses of one kind. A status is derived anew only if a fact about its resource has changed.
  */
 export function createStatuses<Content extends Named>(
-  kind: Pick<KindAdapter<Content>, 'readSubject' | 'count'>,
+  kind: Pick<KindAdapter<Content>, 'readSubject' | 'count' | 'findSharing'>,
   { clock, storedConditions }: StatusOptions,
 ) {
   let known: ReadonlyMap<string, Derived> = new Map()
@@ -58,11 +58,13 @@ export function createStatuses<Content extends Named>(
     const before = known.get(resource.uid)
     const facts = gatherFacts(item, shared)
     const counts = kind.count(content, shared.uids)
+    const sharing = content && kind.findSharing?.(content)
     const stored = storedConditions?.(resource)
     const isSame =
       before !== undefined &&
       isSameResource(before.resource, resource) &&
       before.stored === stored &&
+      before.status.sharing === sharing &&
       isSameCounts(before.counts, counts) &&
       isSameFacts(before.facts, facts)
     if (isSame) return before
@@ -79,6 +81,7 @@ export function createStatuses<Content extends Named>(
       counts,
       enforced: `${facts.enforcing}/${facts.running}`,
       problems: facts.problems,
+      ...(sharing && { sharing }),
       conditions: withTransitionTimes(old, deriveConditions(facts), resource.generation, clock.nowMs()),
     }
     return { resource, facts, counts, stored, status }
@@ -105,7 +108,7 @@ const byNone: ResourceEnforcement = { acknowledged: new Set<string>(), rejection
 const none: readonly never[] = []
 
 function gatherFacts<Content>(item: EncodedResource<Content>, shared: SharedFacts): StatusFacts {
-  const { name, translation, denial, content, encoded, unmet, resource } = item
+  const { name, memory, translation, denial, content, encoded, unmet, resource } = item
   const { accepting, switchedOff, unpublished, backendFailure, obstacle, enforcement, advisories } = shared
   const present = 'value' in translation ? translation.value : undefined
   const { acknowledged, rejections, lacking } =
@@ -118,6 +121,7 @@ function gatherFacts<Content>(item: EncodedResource<Content>, shared: SharedFact
     denial: present ? denial : undefined,
     paused: resource.paused,
     inForce: content === undefined ? 'nothing' : content === present ? 'present' : 'last-good',
+    lastGoodGeneration: memory.lastGoodGeneration,
     unpublished,
     unmet: unmet,
     switchedOff,
@@ -150,6 +154,7 @@ function isSameFacts(a: StatusFacts, b: StatusFacts): boolean {
     a.problems === b.problems &&
     a.paused === b.paused &&
     a.inForce === b.inForce &&
+    (a.inForce !== 'last-good' || a.lastGoodGeneration === b.lastGoodGeneration) &&
     a.unpublished === b.unpublished &&
     a.unmet === b.unmet &&
     a.switchedOff === b.switchedOff &&

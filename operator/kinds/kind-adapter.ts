@@ -1,5 +1,7 @@
+import type { SharingStatus } from '@tollway/crds/rate-limit-config.ts'
 import type { ResourceKind } from '@tollway/crds/resource-kind.ts'
 import type { StreamLoads } from '../pods/stream-loads.ts'
+import type { ResourceStatus } from '../status/resource-status.ts'
 import type { Resource } from '../xds/snapshot.ts'
 import type { RouteSecrets } from './animation-stream-route/route-secrets.ts'
 import type { Claims } from './claims.ts'
@@ -58,7 +60,7 @@ export interface KindAdapter<Content extends Named = Named, Published = unknown>
    */
   prepare?(contents: readonly Content[]): Promise<void>
   /**
-   * Parts whose changes also change the results of `complete` and `count`. Each change triggers a reconcile.
+   * Parts whose changes also change the results of `complete`, `count` and `findSharing`. Each change triggers a reconcile.
    */
   readonly dependencies?: readonly { onChange(listener: () => void): void }[]
   /**
@@ -75,6 +77,8 @@ export interface KindAdapter<Content extends Named = Named, Published = unknown>
    * force. `uids` are the uids of the kind's processes.
    */
   count(content: Content | undefined, uids: readonly string[]): Readonly<Record<string, number>>
+  /** Returns how the limits of the content in force are shared; the same object until that changes. */
+  findSharing?(content: Content): ResourceStatus['sharing']
 }
 
 /** The columns of one kind in tables of resources, such as `tollway status`. */
@@ -133,6 +137,11 @@ export interface KindContext {
   readonly routeSecrets: RouteSecrets
   /** The numbers of streams and consumers that processes report for each route. */
   readonly loads: Pick<StreamLoads, 'sum' | 'onChange'>
+  /** How processes and proxies share the limits of domains. */
+  readonly sharing?: {
+    of(domain: string): SharingStatus | 'unknown'
+    onChange(listener: () => void): void
+  }
 }
 
 /** The registry's entry for a kind whose contents the feed carries. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { decodeDomain } from '@tollway/ratelimit/config/domain-codec.ts'
+import { type Feature, features } from '@tollway/ratelimit/rules/fields.ts'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import fc from 'fast-check'
 import { temporaryFolder } from '../../test/support/temporary-folder.ts'
@@ -31,7 +32,8 @@ function openWorld(kind = limits) {
   let published: readonly Resource[] | undefined
   let statuses: readonly ResourceStatus[] = []
   const rejected = new Set<string>()
-  const outdated = new Set<string>()
+  /** The features that old pods lack, by their uid. */
+  const outdated = new Map<string, readonly Feature[]>()
   const pausedNames = new Set<string>()
   const rechecks: number[] = []
 
@@ -49,12 +51,15 @@ function openWorld(kind = limits) {
         enforcement: (_, uids) => resource => {
           const pods = uids.filter(() => rejected.has(domainOf(resource).domain))
           const isPublished = published?.some(({ hash }) => hash === resource.hash)
+          const lacking = uids.flatMap(uid => {
+            const missing = resource.features.filter(name => outdated.get(uid)?.some(each => each === name))
+            return missing.length > 0 ? [{ uid, features: missing }] : []
+          })
+          const capable = uids.filter(uid => lacking.every(each => each.uid !== uid))
           return {
-            acknowledged: new Set(
-              isPublished && pods.length === 0 ? uids.filter(uid => !outdated.has(uid)) : [],
-            ),
+            acknowledged: new Set(isPublished && pods.length === 0 ? capable : []),
             rejections: pods.map(pod => ({ pod, message: 'no' })),
-            lacking: [...outdated].map(uid => ({ uid, features: ['windows', 'calendar'] })),
+            lacking,
           }
         },
       },
@@ -82,7 +87,7 @@ function openWorld(kind = limits) {
       name: string,
       domain: string,
       requestsPerUnit: number,
-      more: Partial<Pick<SourcedResource, 'namespace' | 'uid' | 'createdMs'>> = {},
+      more: Partial<Pick<SourcedResource, 'namespace' | 'uid' | 'createdMs' | 'spec'>> = {},
     ) {
       generation += 1
       resources.set(name, {
@@ -169,22 +174,72 @@ test('a valid resource is published, and its status says that every process enfo
   )
 })
 
-test('the status counts processes that lack a feature, and names the feature', async () => {
+const plain = { unit: 'minute', requestsPerUnit: 3 }
+
+/** What a resource with each feature has: fields of its descriptor, of its limit, or of the domain. */
+const withFeature: Readonly<
+  Record<Feature, { readonly descriptor?: object; readonly limit?: object; readonly spec?: object }>
+> = {
+  windows: { limit: { unitMultiplier: 2 } },
+  calendar: { limit: { unit: 'day', calendar: { timeZone: 'Europe/Copenhagen' } } },
+  algorithms: { limit: { algorithm: 'TokenBucket', burst: 5 } },
+  limits: { descriptor: { rateLimit: undefined, limits: [plain, { ...plain, name: 'other' }] } },
+  allOrNothing: { spec: { allOrNothing: true } },
+  headers: { limit: { headers: false } },
+  countRejected: { limit: { countRejected: true } },
+  match: { descriptor: { value: 'office', match: { cidr: ['10.0.0.0/8'] } } },
+  groupBy: { descriptor: { groupBy: { ipv4Prefix: 24 } } },
+  concurrency: {
+    descriptor: { rateLimit: { algorithm: 'Concurrency', maxConcurrent: 7, leaseSeconds: 30 } },
+  },
+  leases: { limit: { counting: 'Leased' } },
+  quota: { limit: { requestsPerUnit: 60, delivery: 'Quota' } },
+}
+
+function specWith(...names: readonly Feature[]) {
+  const all = names.map(name => withFeature[name])
+  const limit = Object.assign({}, plain, ...all.map(each => each.limit))
+  const descriptor = Object.assign({ key: 'user', rateLimit: limit }, ...all.map(each => each.descriptor))
+  return Object.assign({ domain: 'checkout', descriptors: [descriptor] }, ...all.map(each => each.spec))
+}
+
+for (const feature of features) {
+  test(`the status counts an old process that lacks the feature ${feature}, and names it`, async () => {
+    const world = openWorld()
+    world.write('a', 'checkout', 3, { spec: specWith(feature) })
+    world.write('b', 'search', 5)
+    world.outdated.set('first', [feature])
+    await world.reconcile()
+    const status = world.status('a')
+    assert.equal(status.enforced, '1/2')
+    assert.equal(reasonsOf(status), 'Valid InFeed FeatureMissing FeatureMissing')
+    assert.equal(
+      status.conditions.find(({ type }) => type === 'Enforced')?.message,
+      `1 of 2 processes enforce it; 1 of them does not get it, because it lacks ${feature}: ` +
+        'update it to the version of the operator',
+    )
+    assert.equal(world.status('b').enforced, '2/2', 'a resource without the feature')
+    world.outdated.set('second', features)
+    await world.reconcile()
+    assert.equal(world.status('a').enforced, '0/2')
+    assert.equal(world.status('b').enforced, '2/2')
+    world.outdated.clear()
+    await world.reconcile()
+    assert.equal(reasonsOf(world.status('a')), 'Valid InFeed Enforced Enforced')
+  })
+}
+
+test('the status names all features that processes lack, each once', async () => {
   const world = openWorld()
-  world.write('a', 'checkout', 3)
-  world.outdated.add('first')
+  world.write('a', 'checkout', 3, { spec: specWith('match', 'groupBy', 'calendar') })
+  world.outdated.set('first', ['match', 'quota'])
+  world.outdated.set('second', ['match', 'groupBy'])
   await world.reconcile()
-  const status = world.status('a')
-  assert.equal(status.enforced, '1/2')
-  assert.equal(reasonsOf(status), 'Valid InFeed FeatureMissing FeatureMissing')
   assert.equal(
-    status.conditions.find(({ type }) => type === 'Enforced')?.message,
-    '1 of 2 processes enforce it; 1 of them does not get it, because it lacks windows, calendar: ' +
-      'update it to the version of the operator',
+    world.status('a').conditions.find(({ type }) => type === 'Enforced')?.message,
+    '0 of 2 processes enforce it; 2 of them do not get it, because they lack match, groupBy: ' +
+      'update them to the version of the operator',
   )
-  world.outdated.clear()
-  await world.reconcile()
-  assert.equal(reasonsOf(world.status('a')), 'Valid InFeed Enforced Enforced')
 })
 
 test('the last good version stays in force while a resource is invalid, also after a restart', async () => {
@@ -317,6 +372,17 @@ for (const [where, created] of [
       world.write('mine', 'checkout', 1, created(90_000))
       assert.equal(await world.reconcile(), 'bank/rival checkout: 9')
       world.restart()
+      assert.equal(await world.reconcile(), 'bank/rival checkout: 9')
+    })
+
+    test('is kept for a minute after the clock is set back', async () => {
+      const world = await openRivalry()
+      world.remove('mine')
+      await world.reconcile()
+      world.wait(-3_600_000)
+      assert.equal(await world.reconcile(), '')
+      world.wait(58_000)
+      assert.equal(await world.reconcile(), '')
       assert.equal(await world.reconcile(), 'bank/rival checkout: 9')
     })
 

@@ -33,7 +33,7 @@ interface PublishedResourcesOptions<Content> {
     publish(snapshot: Snapshot): void
     /**
      * Returns a function that tells which of the clients with these uids acknowledged a resource exactly as
-     * given, and which rejected it.
+     * given, and which clients, these and others, rejected it.
      */
     enforcement(typeUrl: string, uids: readonly string[]): (resource: Resource) => ResourceEnforcement
   }

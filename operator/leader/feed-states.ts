@@ -37,13 +37,12 @@ const maxRejectionsOfAnswer = 1_000
 
 /** Creates the answers from the streams of this operator and the reports of other operators to it. */
 export function createFeedStates(
-  feed: Pick<Feed, 'published' | 'podsByVersion' | 'enforcement' | 'clients'>,
+  feed: Pick<Feed, 'published' | 'podsByVersion' | 'enforcement'>,
 ): FeedStates {
   return {
     async read(typeUrl, names) {
       const { version = '', resources } = feed.published(typeUrl) ?? {}
-      const uids = [...new Set(feed.clients().map(({ uid }) => uid))]
-      const enforcementOf = feed.enforcement(typeUrl, uids)
+      const enforcementOf = feed.enforcement(typeUrl, [])
       let left = maxRejectionsOfAnswer
       const rejections = names.flatMap(name => {
         const resource = resources?.get(name)

@@ -21,7 +21,7 @@ import { encodedCodec } from '../pods/session-table.ts'
 import { loadReportPath } from '../pods/stream-loads.ts'
 import type { PodSessions } from '../ratelimit-queries/pod-sessions.ts'
 import { processSessionPath } from '../ratelimit-queries/process-session.ts'
-import { playPods } from '../testing/played-pods.ts'
+import { playedReservations, playedShares, playPods } from '../testing/played-pods.ts'
 import { startOperator as startOperatorOf, tlsOf } from '../testing/start-operator.ts'
 import { brokersViaLeader, feedStatesViaLeader, podSessionsViaLeader } from './ask-leader.ts'
 import type { FeedStates } from './feed-states.ts'
@@ -256,6 +256,17 @@ test('an operator passes on what its leader answers to each query, unchanged', a
   for (const call of once) {
     const expected = await call(playPods())
     assert.deepEqual(await call(podsThere), expected)
+  }
+  for (const reserved of [
+    { reservations: playedReservations },
+    { reservationsProblem: 'NOPERM' },
+    { shares: playedShares },
+    { shares: { ...playedShares, problem: 'READONLY' } },
+    {}, // An operator of an earlier version knows nothing of them.
+  ]) {
+    pods.reserved = reserved
+    const { missing: _, counters: __, ...told } = await podsThere.counter(at)
+    assert.deepEqual(told, reserved)
   }
   await waitFor('the end of the streams at the leader', () => pods.open === 0)
   assert.deepEqual(await brokersThere.list(), await brokers.list())

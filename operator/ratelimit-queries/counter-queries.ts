@@ -1,5 +1,6 @@
 import {
   CounterCall_Action as Action,
+  type BucketHolder,
   type CounterAnswer,
   CounterAnswer_Outcome as Outcome,
 } from '@tollway/proto/tollway/operator/v1/counters'
@@ -12,6 +13,8 @@ import {
   type CounterReading,
   type CounterState,
   maxRaise,
+  type ShareOfMember,
+  type SharesOfBucket,
 } from './pod-sessions.ts'
 import {
   type ProcessSession,
@@ -39,18 +42,79 @@ export async function readCounter(
   { counterMs }: QueryDeadlines,
 ): Promise<CounterReading> {
   const ofDomain = byLatestReport(requireSessions(table.sessions(), at.domain))
-  if (ofDomain.some(countsAlone)) {
-    const reading = await callCounter(ofDomain, at, Action.READ, 0, counterMs)
-    return { ...reading, missing: uniqueNames([...reading.missing, ...podsWithoutSession(table)]) }
+  const { isShared, ...reading } = await readOnce(ofDomain, at, counterMs)
+  const absent = ofDomain.some(countsAlone) ? podsWithoutSession(table) : []
+  return {
+    ...reading,
+    ...(isShared && { shares: await readShares(table, at, counterMs) }),
+    missing: uniqueNames([...reading.missing, ...absent]),
   }
+}
+
+async function readOnce(
+  ofDomain: readonly ProcessSession[],
+  at: CounterAddress,
+  counterMs: number,
+): Promise<CalledCounter> {
   const others = ofDomain.slice(1)
   try {
     return await callCounter(ofDomain, at, Action.READ, 0, counterMs)
   } catch (error) {
     const isLate = error instanceof QueryError && error.code === 'deadline'
-    if (!isLate || others.length === 0) throw error
+    if (!isLate || others.length === 0 || ofDomain.some(countsAlone)) throw error
     // Only reads are repeated: a repeated change could count twice.
     return await callCounter(others, at, Action.READ, 0, counterMs)
+  }
+}
+
+/** An answer lists at most this many holders of shares. */
+const maxHolders = 100
+
+/** Asks all processes, because each knows its own proxies. What processes have is known to each of them. */
+async function readShares(
+  table: PodTable,
+  { domain, entries }: CounterAddress,
+  deadlineMs: number,
+): Promise<SharesOfBucket> {
+  const { answers, missing } = await askProcesses(
+    sessionsEnforcing(table.sessions(), domain),
+    id => ({ case: 'bucket', value: { id, domain, entries: [...entries] } }),
+    report => (report.case === 'bucket' ? report.value : undefined),
+    deadlineMs,
+  )
+  const [told, failed] = partition(answers, ({ value }) => value.rule !== '')
+  const { tokens = 0n, intervalSeconds = 1 } = told[0]?.value ?? {}
+  const toRate = (amount: bigint) => Number(amount) / Math.max(1, intervalSeconds)
+  const toShare = ({ name, wanted, granted, expiresInMs }: BucketHolder, pod: string): ShareOfMember => ({
+    name,
+    pod,
+    wantedPerSecond: toRate(wanted),
+    grantedPerSecond: toRate(granted),
+    expiresInMs: Number(expiresInMs),
+  })
+  const sum = (numbers: readonly bigint[]) => toRate(numbers.reduce((total, number) => total + number, 0n))
+  const mostFirst = (shares: readonly ShareOfMember[]) =>
+    shares.toSorted((a, b) => b.grantedPerSecond - a.grantedPerSecond).slice(0, maxHolders)
+  const podOf = ({ identity: { pod, uid, worker, workers } }: ProcessSession) =>
+    `${pod || uid}${workers > 0 ? `/${worker}` : ''}`
+  const pods = new Map(told.map(({ session, value }) => [value.process, podOf(session)]))
+  const holders = new Map(told.flatMap(({ value }) => value.holders.map(holder => [holder.name, holder])))
+  const read = told.some(({ value }) => value.problem === '')
+  const problem = told.find(({ value }) => value.problem !== '')?.value.problem
+  return {
+    limitPerSecond: toRate(tokens),
+    wantedPerSecond: sum(told.map(({ value }) => value.wanted)),
+    grantedPerSecond: sum(told.map(({ value }) => value.granted)),
+    memberCount: told.reduce((total, { value }) => total + value.memberCount, 0),
+    members: mostFirst(
+      told.flatMap(({ session, value }) => value.members.map(member => toShare(member, podOf(session)))),
+    ),
+    pods: mostFirst([...holders.values()].map(holder => toShare(holder, pods.get(holder.name) ?? ''))),
+    missing: uniqueNames([
+      ...podNames([...missing, ...failed.map(({ session }) => session)]),
+      ...podsWithoutSession(table),
+    ]),
+    ...(!read && problem !== undefined && { problem }),
   }
 }
 
@@ -83,11 +147,13 @@ export async function changeCounter(
     forgetMs,
   )
   if ('error' in changed) throw changed.error
+  const { isShared, ...reading } = changed.value
   const unconfirmed = uniqueNames([...podNames(missing), ...podsWithoutSession(table)])
   return {
-    ...changed.value,
+    ...reading,
+    ...(isShared && { shares: await readShares(table, at, counterMs) }),
     confirmed: podNames(answers.map(({ session }) => session)).filter(pod => !unconfirmed.includes(pod)),
-    missing: uniqueNames([...changed.value.missing, ...unconfirmed]),
+    missing: uniqueNames([...reading.missing, ...unconfirmed]),
   }
 }
 
@@ -113,13 +179,15 @@ export function requireSessions(
   throw new QueryError('unknown-domain', `domain: no process enforces '${domain}'`, 'domain')
 }
 
+type CalledCounter = CounterReading & { readonly isShared: boolean }
+
 async function callCounter(
   sessions: readonly ProcessSession[],
   { domain, entries }: CounterAddress,
   action: Action,
   by: number,
   deadlineMs: number,
-): Promise<CounterReading> {
+): Promise<CalledCounter> {
   const own = sessions.filter(countsAlone)
   const asked = own.length > 0 ? own : byLatestReport(sessions).slice(0, 1)
   const shares = new Map(asked.map((session, index) => [session, raiseShare(by, asked.length, index)]))
@@ -127,7 +195,13 @@ async function callCounter(
   const [good, failed] = partition(answers, ({ value }) => value.outcome === Outcome.OK)
   if (good.length > 0) {
     const others = [...missing, ...failed.map(({ session }) => session)]
-    return { counters: sumCounters(good.map(({ value }) => value)), missing: podNames(others) }
+    const values = good.map(({ value }) => value)
+    return {
+      counters: sumCounters(values),
+      missing: podNames(others),
+      ...sumReservations(values),
+      isShared: values.some(({ shared }) => shared),
+    }
   }
   const errors = failed.map(({ value }) => toError(value))
   const late = new QueryError('deadline', `no process answered within ${deadlineMs} ms`)
@@ -187,14 +261,47 @@ function askCounters(
 function sumCounters(answers: readonly CounterAnswer[]): readonly CounterState[] {
   const sums = new Map<string, CounterState>()
   for (const { counters } of answers) {
-    for (const { rule, key, value, limit, resetSeconds } of counters) {
+    for (const { rule, algorithm, key, value, limit, resetSeconds } of counters) {
       const before = sums.get(key)
       const sum = { value: Number(value) + (before?.value ?? 0), limit: Number(limit) + (before?.limit ?? 0) }
       const remaining = Math.max(0, sum.limit - sum.value)
-      sums.set(key, { rule, key, ...sum, remaining, resetSeconds: Number(resetSeconds) })
+      sums.set(key, {
+        rule,
+        algorithm: algorithm || (before?.algorithm ?? ''),
+        key,
+        ...sum,
+        remaining,
+        resetSeconds: Number(resetSeconds),
+      })
     }
   }
   return [...sums.values()]
+}
+
+/** An answer lists at most this many reservations, as that of a process does. */
+const maxListed = 100
+
+/** Leaves a sum out to which a process has added nothing. */
+function sumReservations(
+  answers: readonly CounterAnswer[],
+): Pick<CounterReading, 'reservations' | 'reservationsProblem'> {
+  const problem = answers.find(({ reservationsProblem }) => reservationsProblem !== '')
+  if (problem !== undefined) return { reservationsProblem: problem.reservationsProblem }
+  const told = answers.flatMap(({ reservations }) => reservations ?? [])
+  if (told.length < answers.length) return {}
+  const expiries = told.map(({ nextExpiryMs }) => Number(nextExpiryMs)).filter(ms => ms > 0)
+  const first = told
+    .flatMap(({ first }) => first)
+    .map(({ id, amount, expiresAtMs }) => ({ id, amount: Number(amount), expiresAtMs: Number(expiresAtMs) }))
+    .toSorted((a, b) => a.expiresAtMs - b.expiresAtMs)
+  const reservations = {
+    count: told.reduce((sum, { count }) => sum + Number(count), 0),
+    summed: told.reduce((sum, { summed }) => sum + Number(summed), 0),
+    amount: told.reduce((sum, { amount }) => sum + Number(amount), 0),
+    ...(expiries.length > 0 && { nextExpiryMs: Math.min(...expiries) }),
+    first: first.slice(0, maxListed),
+  }
+  return { reservations }
 }
 
 const codes: Partial<Record<Outcome, QueryErrorCode>> = {

@@ -158,10 +158,60 @@ export interface CounterReading {
    * no session.
    */
   readonly missing: readonly string[]
+  /**
+   * What tollway.ratelimit.v1.Budgets has reserved in all limits of the rule together. Left out if a process
+   * does not tell: one of an earlier version, or with counters in memcached.
+   */
+  readonly reservations?: OpenReservations
+  /** Why the reservations could not be read; left out if they could. */
+  readonly reservationsProblem?: string
+  /** What proxies have of a rule with `delivery: Quota`; left out for other rules. */
+  readonly shares?: SharesOfBucket
+}
+
+/** All rates are in requests per second. */
+export interface SharesOfBucket {
+  readonly limitPerSecond: number
+  /** The sums of all members. */
+  readonly wantedPerSecond: number
+  readonly grantedPerSecond: number
+  readonly memberCount: number
+  /** The proxies with the largest shares: at most 100. */
+  readonly members: readonly ShareOfMember[]
+  /** The parts of the processes, and of proxies whose process has stopped: at most 100. */
+  readonly pods: readonly ShareOfMember[]
+  /** The pods whose proxies are not included: they did not answer, or have no session. */
+  readonly missing: readonly string[]
+  /** Why the parts of the processes could not be read; left out if they could. */
+  readonly problem?: string
+}
+
+export interface ShareOfMember {
+  /** The proxy; for a part of a process its id. */
+  readonly name: string
+  /** The pod to which the proxy reports, or whose part it is; empty for one that is not connected. */
+  readonly pod: string
+  readonly wantedPerSecond: number
+  readonly grantedPerSecond: number
+  readonly expiresInMs: number
+}
+
+export interface OpenReservations {
+  readonly count: number
+  /** The number of reservations whose amounts are summed: of each process at most 1,000. */
+  readonly summed: number
+  /** The sum of their amounts. */
+  readonly amount: number
+  /** When the first one expires, as Unix time in milliseconds; left out if there is none. */
+  readonly nextExpiryMs?: number
+  /** Those that expire first, in this order: at most 100. */
+  readonly first: readonly { readonly id: string; readonly amount: number; readonly expiresAtMs: number }[]
 }
 
 export interface CounterState {
   readonly rule: string
+  /** Such as `FixedWindow`; empty from pods of an earlier version. */
+  readonly algorithm: string
   /** The key of the counter in the backend. The window is part of it. */
   readonly key: string
   /** The counted hits. Negative after a raise by more hits than were counted. */

@@ -2,6 +2,7 @@ import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/p
 import type { Clock } from '@tollway/chassis/clock.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import {
+  type DomainShares,
   type DomainTotals,
   type Hello,
   type SessionReport,
@@ -32,6 +33,8 @@ interface ProcessState {
   readonly p99Ms: number
   readonly backendProblem: string
   readonly droppedReports: number
+  /** What proxies share, by the last report; empty without rules of `delivery: Quota`. */
+  readonly shares: readonly DomainShares[]
 }
 
 interface ReportedDomain {
@@ -90,6 +93,7 @@ export function openProcessSession(
     p99Ms: 0,
     backendProblem: '',
     droppedReports: 0,
+    shares: [] as readonly DomainShares[],
   }
   let rules = 0
   let hasTotals = false
@@ -103,6 +107,7 @@ export function openProcessSession(
     state.p99Ms = totals.p99Ms
     state.backendProblem = totals.backendProblem
     state.droppedReports = Number(totals.droppedReports)
+    state.shares = totals.shares
     for (const name of totals.removedDomains) {
       rules -= domains.get(name)?.rules.size ?? 0
       domains.delete(name)

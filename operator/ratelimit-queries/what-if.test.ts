@@ -32,7 +32,7 @@ interface Played {
 }
 
 const second = 1_000
-const timing = { deadlineMs: 5_000, partMs: 200, progressMs: 5 }
+const timing = { deadlineMs: 5_000, partMs: 1_000, progressMs: 5 }
 
 /**
  * Runs a what-if with these pods. Resolves with the result and the requests of each pod; rejects as the

@@ -1,3 +1,4 @@
+import type { SharingStatus } from '@tollway/crds/rate-limit-config.ts'
 import type { ClaimDenial } from '../kinds/claims.ts'
 import {
   type Advisory,
@@ -29,6 +30,8 @@ export interface ResourceStatus {
   readonly problems: readonly ResourceProblem[]
   /** Further values of the resource's kind, by their field names in the status. They contain no secret. */
   readonly details?: Readonly<Record<string, string>>
+  /** How limits are shared; left out without such limits, and `unknown` while the stored value stays. */
+  readonly sharing?: SharingStatus | 'unknown'
   readonly conditions: readonly StatusCondition[]
   /** The number of resources in a group that `groupResources` has made; left out for a single resource. */
   readonly resources?: number
@@ -42,6 +45,8 @@ export interface StatusFacts {
   readonly paused: boolean
   /** Which content the feed should carry: the present one, the last good one, or none. */
   readonly inForce: 'present' | 'last-good' | 'nothing'
+  /** The generation of the last good content; left out if it is unknown. */
+  readonly lastGoodGeneration?: number | undefined
   /** Why the feed could not carry the last snapshot; undefined if it could. */
   readonly unpublished: string | undefined
   /**
@@ -163,7 +168,8 @@ function acceptedCondition({ problems, denial, inForce }: StatusFacts): NewCondi
   return { type, status: 'True', reason: 'Valid', message: 'The resource is valid' }
 }
 
-function programmedCondition({ inForce, rejections, unpublished, unmet }: StatusFacts): NewCondition {
+function programmedCondition(facts: StatusFacts): NewCondition {
+  const { inForce, lastGoodGeneration, rejections, unpublished, unmet } = facts
   const type = 'Programmed'
   if (unpublished !== undefined) {
     const message = `The feed is unchanged, because it cannot hold all resources: ${unpublished}`
@@ -173,12 +179,9 @@ function programmedCondition({ inForce, rejections, unpublished, unmet }: Status
     return { type, status: 'False', reason: 'NotAccepted', message: 'Not published to the feed' }
   }
   if (inForce === 'last-good') {
-    return {
-      type,
-      status: 'False',
-      reason: 'LastGoodInForce',
-      message: 'The last good version is published to the feed',
-    }
+    const which = lastGoodGeneration === undefined ? '' : `, generation ${lastGoodGeneration},`
+    const message = `The last good version${which} is published to the feed`
+    return { type, status: 'False', reason: 'LastGoodInForce', message }
   }
   if (unmet !== undefined) return { type, status: 'False', ...unmet }
   if (rejections.length === 0)

@@ -25,12 +25,14 @@ interface PlayedPod {
   readonly rejects?: string
   /** The version that the pod claims to have in the first request. */
   readonly claim?: string
+  /** Called with the values of all resources in each response. */
+  readonly onResources?: (values: readonly Uint8Array[]) => void
 }
 
 /** Connects a pod to a feed. It acknowledges everything except the resource that it rejects. */
 export function connectPod(
   t: Pick<TestContext, 'after'>,
-  { address, typeUrl, uid, tls, rejects = '!', claim = '' }: PlayedPod,
+  { address, typeUrl, uid, tls, rejects = '!', claim = '', onResources }: PlayedPod,
 ) {
   const client = createGrpcClient(address, tls && { tls })
   const stopping = new AbortController()
@@ -44,6 +46,7 @@ export function connectPod(
   async function run(): Promise<void> {
     call.write({ typeUrl, node, versionInfo: claim })
     for await (const { versionInfo, nonce, resources } of call.messages) {
+      onResources?.(resources.map(({ value }) => value))
       const bad = resources.map(({ value }) => Buffer.from(value).toString()).find(text => text === rejects)
       const errorDetail = { code: 3, message: `${bad?.split('=')[0]}: is bad` }
       const answer = bad === undefined ? { versionInfo } : { errorDetail }

@@ -1,5 +1,10 @@
 import { QueryError } from '../pods/query-error.ts'
-import type { CounterAddress, CounterReading, PodSessions } from '../ratelimit-queries/pod-sessions.ts'
+import type {
+  CounterAddress,
+  CounterReading,
+  OpenReservations,
+  PodSessions,
+} from '../ratelimit-queries/pod-sessions.ts'
 
 const names = ['pod-a', 'pod-b']
 const hits = { calls: 5, allowed: 12, refused: 3, near: 2, shadow: 0 }
@@ -12,8 +17,28 @@ export interface PlayedPods extends PodSessions {
   problem: QueryError | undefined
   /** The names of the pods that do not answer. */
   missing: readonly string[]
+  /** What is known of the reservations and the shares of every counter. */
+  reserved: Pick<CounterReading, 'reservations' | 'reservationsProblem' | 'shares'>
+  /** The algorithm of every counter. */
+  algorithm: string
   /** The number of open streams. */
   open: number
+}
+
+/** Two reservations of 7, of which the first is listed. */
+export const playedReservations: OpenReservations = {
+  ...{ count: 2, summed: 2, amount: 7, nextExpiryMs: 1_795_453_242_000 },
+  first: [{ id: '3kx.mO0ZJ3vT1eVb.8fJc2nW0Qx6r', amount: 3, expiresAtMs: 1_795_453_242_000 }],
+}
+
+const share = { wantedPerSecond: 20.5, grantedPerSecond: 40, expiresInMs: 14_200 }
+
+/** A limit of 100 a second that two proxies share, of which one is listed. */
+export const playedShares: NonNullable<CounterReading['shares']> = {
+  ...{ limitPerSecond: 100, wantedPerSecond: 41, grantedPerSecond: 80, memberCount: 2 },
+  members: [{ name: '10.0.0.1', pod: 'pod-a', ...share }],
+  pods: [{ name: 'id-a', pod: 'pod-a', ...share }],
+  missing: ['pod-b'],
 }
 
 export function playPods(): PlayedPods {
@@ -27,8 +52,11 @@ export function playPods(): PlayedPods {
     const remaining = Math.max(0, limit - value)
     const key = `${at.domain}_user_${entry.value}_0`
     return {
-      counters: [{ rule: 'checkout.user', key, value, limit, remaining, resetSeconds: 30 }],
+      counters: [
+        { rule: 'checkout.user', algorithm: pods.algorithm, key, value, limit, remaining, resetSeconds: 30 },
+      ],
       missing: pods.missing,
+      ...pods.reserved,
     }
   }
 
@@ -57,6 +85,8 @@ export function playPods(): PlayedPods {
   const pods: PlayedPods = {
     problem: undefined,
     missing: [],
+    reserved: { reservations: { count: 0, summed: 0, amount: 0, first: [] } },
+    algorithm: 'FixedWindow',
     open: 0,
     async pods() {
       return { items: names.map(describePod) }

@@ -200,10 +200,17 @@ function backendSettings({ backend, envoyTimeoutMs }: RateLimitWorkloadOptions):
 export const rateLimitInCluster: ClusterService = {
   field: 'rateLimit',
   workload,
-  problems: ({ rateLimit: { env } }) =>
-    settingsWithoutMetricsPort(env).map(
-      name => `${name}: "${env[name]}" is not allowed: false, since probes use the port of the metrics`,
-    ),
+  problems({ rateLimit: { env, pods } }) {
+    // The values of other variables are in Secrets and ConfigMaps.
+    const written = pods.extraEnv.filter(({ value }) => typeof value === 'string')
+    const extraEnv = Object.fromEntries(written.map(({ name, value }) => [`${name}`, `${value}`]))
+    return Object.entries({ env, 'pods.extraEnv': extraEnv }).flatMap(([field, texts]) =>
+      settingsWithoutMetricsPort(texts).map(
+        name =>
+          `${field}: ${name}: "${texts[name]}" is not allowed: false, since probes use the port of the metrics`,
+      ),
+    )
+  },
   addresses: ({ rateLimit: { grpcPort, httpPort } }, hostOf) => ({
     grpc: `${hostOf()}:${grpcPort}`,
     http: `http://${hostOf('http')}:${httpPort}`,

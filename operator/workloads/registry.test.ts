@@ -31,6 +31,13 @@ test('settings that are wrong, or reserved, are reported with their field', () =
         USE_AGENTSTATS: 'false',
         DISABLE_STATS: '1',
       },
+      pods: {
+        extraEnv: [
+          { name: 'USE_AGENTSTATS', value: 'true' },
+          { name: 'USE_PUSHSTATS', valueFrom: { configMapKeyRef: { name: 'a', key: 'a' } } },
+          { name: 'REGION', value: 'true' },
+        ],
+      },
     },
     broker: { env: { REDIS_URL: 'a', MAX_PULLS: 'many', DEBUG_HOST: '::', OTEL_SERVICE_NAME: 'a' } },
   })
@@ -39,6 +46,7 @@ test('settings that are wrong, or reserved, are reported with their field', () =
     /^rateLimit\.env: NEAR_LIMIT_RATIO: "7" is not allowed: /,
     /^rateLimit\.env: USE_STATSD: "true" is not allowed: false, since probes use the port of the metrics$/,
     /^rateLimit\.env: DISABLE_STATS: "1" is not allowed: false, since probes use the port of the metrics$/,
+    /^rateLimit\.pods\.extraEnv: USE_AGENTSTATS: "true" is not allowed: false, since probes use the port of the metrics$/,
     /^broker\.env: REDIS_URL: the operator decides it; set broker\.streamLog instead$/,
     /^broker\.env: DEBUG_HOST: the operator decides it$/,
     /^broker\.env: MAX_PULLS: "many" is not allowed: /,

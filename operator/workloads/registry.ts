@@ -54,8 +54,9 @@ export function explainDisabledInCluster(config: ClusterConfig, service: string)
 /** Validates the settings in the configuration. Each problem starts with the field. */
 export function validateServiceSettings(config: ClusterConfig): readonly string[] {
   return Object.values(services).flatMap(({ env, inCluster }) =>
-    [...env.validate(config[inCluster.field].env, 'cluster'), ...(inCluster.problems?.(config) ?? [])].map(
-      problem => `${inCluster.field}.env: ${problem}`,
-    ),
+    [
+      ...env.validate(config[inCluster.field].env, 'cluster').map(problem => `env: ${problem}`),
+      ...(inCluster.problems?.(config) ?? []),
+    ].map(problem => `${inCluster.field}.${problem}`),
   )
 }

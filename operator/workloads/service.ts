@@ -72,7 +72,7 @@ export interface HostFacts {
 export interface ClusterService {
   readonly field: 'rateLimit' | 'broker' | 'payments'
   workload(config: ClusterConfig, namespace: string): Workload
-  /** Returns why pods could not run with the settings of `env`. Each problem starts with the setting's name. */
+  /** Returns why pods could not run with the configured settings. Each problem starts with the field below `field`. */
   problems?(config: ClusterConfig): readonly string[]
   /**
    * Returns the addresses for callers, by name: `http` -> `http://tollway-ratelimit-http.tollway.svc:8080`.

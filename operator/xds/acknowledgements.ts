@@ -24,7 +24,7 @@ export interface OwnClientState extends ClientState {
 
 export interface Enforcement {
   readonly acknowledged: ReadonlySet<string>
-  /** The rejections, sorted by uid. The message is one line. */
+  /** The message of a rejection is one line. */
   readonly rejections: readonly { readonly uid: string; readonly pod: string; readonly message: string }[]
   /** The pods that neither acknowledged nor rejected the content yet. */
   readonly pending: readonly string[]
@@ -53,9 +53,9 @@ export const defaultAcknowledgementLimits: AcknowledgementLimits = {
   maxGoodContents: 2,
 }
 
-interface ClientRecord extends OwnClientState {
+/** What one stream of a client shows. Opaque to callers, which pass it on. */
+export interface StreamRecord extends OwnClientState {
   revision: number
-  streams: number
   connected: boolean
   endedMs: number
   inForce: Snapshot | undefined
@@ -68,16 +68,21 @@ interface ClientRecord extends OwnClientState {
 }
 
 /**
- * The acknowledged and rejected contents of each client of the feed, for one type. A client is a process, not
- * a stream: an acknowledgement outlives a reconnection.
+ * The acknowledged and rejected contents of each client of the feed, for one type. An acknowledgement outlives
+ * a reconnection. A client can have several streams, of which only the newest counts: an earlier one may be
+ * that of a process that has ended, and its last answers can arrive late.
  */
 export class Acknowledgements {
   readonly #clock: Clock
   readonly #limits: AcknowledgementLimits
   readonly #remotePeers: (id: string) => readonly ClientState[]
-  /** The clients by id. Those without a stream are in the order in which their last streams ended. */
-  readonly #clients = new Map<string, ClientRecord>()
+  /**
+   * The streams of each client by its id, in the order in which they were opened: all that are open, and the
+   * last one. Clients without an open stream are in the order in which their last streams ended.
+   */
+  readonly #clients = new Map<string, readonly StreamRecord[]>()
   readonly #goodContents: GoodContents
+  #published: Snapshot | undefined
   #revisions = 0
 
   /** @param remotePeers returns the states of a client at other operators */
@@ -92,94 +97,110 @@ export class Acknowledgements {
     this.#goodContents = new GoodContents(limits.maxGoodContents)
   }
 
-  /** Records a stream that requests the type. A client that names no version has nothing in force. */
-  opened(client: FeedClient, claimedVersion: string): void {
+  /**
+   * Records a stream that requests the type. The client has in force what it acknowledged on its last stream,
+   * if it names that version: a client that names none, or another one, may be another process.
+   */
+  opened(client: FeedClient, claimedVersion: string): StreamRecord {
     this.#forgetEnded()
-    const known = this.#clients.get(clientId(client))
-    this.#clients.set(clientId(client), {
+    const streams = this.#clients.get(clientId(client)) ?? []
+    const last = streams.at(-1)
+    const stream: StreamRecord = {
       client,
       revision: this.#nextRevision(),
-      streams: (known?.streams ?? 0) + 1,
       connected: true,
       openedMs: this.#clock.monotonicMs(),
       endedMs: 0,
       carriesOver: claimedVersion !== '',
-      inForce: claimedVersion === '' ? undefined : known?.inForce,
-      lastGood: known?.lastGood,
-      rejections: known?.rejections ?? new Map(),
-    })
+      inForce: last?.inForce?.version === claimedVersion ? last.inForce : undefined,
+      lastGood: last?.lastGood,
+      rejections: new Map(last?.rejections),
+    }
+    this.#clients.set(clientId(client), [...streams.filter(({ connected }) => connected), stream])
+    return stream
   }
 
-  /** @param id the `clientId` of a client that was passed to `opened`; the same in the methods below */
-  closed(id: string): void {
-    const known = this.#clients.get(id)
-    if (known === undefined) return
-    known.streams -= 1
-    if (known.streams > 0) return
-    known.connected = false
-    known.revision = this.#nextRevision()
-    known.endedMs = this.#clock.monotonicMs()
+  closed(stream: StreamRecord): void {
+    const id = clientId(stream.client)
+    const streams = this.#clients.get(id) ?? []
+    stream.connected = false
+    stream.endedMs = this.#clock.monotonicMs()
+    const kept = streams.filter((one, index) => one.connected || index === streams.length - 1)
+    for (const one of kept) one.revision = this.#nextRevision()
     this.#clients.delete(id)
-    this.#clients.set(id, known)
+    this.#clients.set(id, kept)
     this.#forgetEnded()
   }
 
-  acknowledged(id: string, snapshot: Snapshot): void {
+  acknowledged(stream: StreamRecord, snapshot: Snapshot): void {
     this.#goodContents.add(snapshot)
-    const known = this.#clients.get(id)
-    if (known === undefined) return
-    known.inForce = snapshot
-    known.lastGood = snapshot
-    known.revision = this.#nextRevision()
-    for (const [name, { hash }] of known.rejections) {
-      if (snapshot.resources.get(name)?.hash === hash) known.rejections.delete(name)
+    stream.inForce = snapshot
+    stream.lastGood = snapshot
+    stream.revision = this.#nextRevision()
+    for (const [name, { hash }] of stream.rejections) {
+      if (snapshot.resources.get(name)?.hash === hash) stream.rejections.delete(name)
     }
   }
 
-  rejected(id: string, { snapshot, named, text }: ResponseRejection): void {
-    const known = this.#clients.get(id)
-    if (known === undefined) return
-    known.revision = this.#nextRevision()
-    for (const { resource, text } of named) {
-      known.rejections.set(resource.name, { hash: resource.hash, message: text })
-    }
+  rejected(stream: StreamRecord, { snapshot, named, text }: ResponseRejection): void {
+    stream.revision = this.#nextRevision()
+    for (const { resource, text } of named) this.#addRejection(stream, resource, text)
     if (named.length > 0) return
-    for (const { name, hash } of snapshot.resources.values()) {
-      if (!enforces([known], { name, hash })) known.rejections.set(name, { hash, message: text })
-    }
-  }
-
-  /** Forgets the contents and rejections of resources that are no longer published. */
-  retain(published: Snapshot): void {
-    this.#goodContents.retain(published)
-    for (const known of this.#clients.values()) {
-      const removed = [...known.rejections.keys()].filter(name => !published.resources.has(name))
-      for (const name of removed) known.rejections.delete(name)
-      if (removed.length > 0) known.revision = this.#nextRevision()
+    for (const resource of snapshot.resources.values()) {
+      if (!enforces([stream], resource)) this.#addRejection(stream, resource, text)
     }
   }
 
   /**
-   * Returns the contents that may replace a rejected one: first the last that this client acknowledged, then
-   * those that any client acknowledged.
+   * A client may also reject the content that replaces a rejected one. Statuses are about the published
+   * content, so its rejection stays.
    */
-  lastGood(id: string, name: string): readonly Resource[] {
-    const own = this.#clients.get(id)?.lastGood?.resources.get(name)
+  #addRejection({ rejections }: StreamRecord, { name, hash }: Resource, message: string): void {
+    const published = this.#published?.resources.get(name)?.hash
+    if (hash !== published && published !== undefined && rejections.get(name)?.hash === published) return
+    rejections.set(name, { hash, message })
+  }
+
+  /** Forgets the contents and rejections of resources that are no longer published. */
+  retain(published: Snapshot): void {
+    this.#published = published
+    this.#goodContents.retain(published)
+    for (const stream of [...this.#clients.values()].flat()) {
+      const removed = [...stream.rejections.keys()].filter(name => !published.resources.has(name))
+      for (const name of removed) stream.rejections.delete(name)
+      if (removed.length > 0) stream.revision = this.#nextRevision()
+    }
+  }
+
+  /**
+   * Returns the contents that may replace a rejected one: first the last that the client of this stream
+   * acknowledged, then those that any client acknowledged.
+   */
+  lastGood({ lastGood }: Pick<StreamRecord, 'lastGood'>, name: string): readonly Resource[] {
+    const own = lastGood?.resources.get(name)
     const ofAny = this.#goodContents.find(name)
     return own ? [own, ...ofAny] : ofAny
   }
 
   /**
    * Looks up these pods or processes once. The returned function tells for any resource which of them enforce
-   * exactly that content, with all their workers. Reports of other operators count too: the newest stream of
-   * each client decides. The function becomes outdated with the next change: call it at once.
+   * exactly that content, with all their workers, and which of them or of the `others` rejected it. Reports of
+   * other operators count too: the newest stream of each client decides. The function becomes outdated with
+   * the next change: call it at once.
    */
-  enforcement(uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
-    const clients = uids.map(uid => ({ uid, parts: this.#findParts(uid) }))
+  enforcement(
+    uids: readonly string[],
+    others: readonly string[] = [],
+  ): (resource: EnforcedResource) => Enforcement {
+    const find = (uid: string) => ({ uid, parts: this.#findParts(uid) })
+    const clients = uids.map(find)
+    // A client of another type has no state here.
+    const otherClients = others.map(find).filter(({ parts }) => parts.some(states => states.length > 0))
+    const all = [...clients, ...otherClients]
     const byAll: Enforcement = { acknowledged: new Set(uids), rejections: [], pending: [], lacking: [] }
     return resource => {
-      const isByAll = clients.every(({ parts }) => parts.every(part => enforces(part, resource)))
-      return isByAll ? byAll : computeEnforcement(clients, resource)
+      const isByAll = all.every(client => enforcesFully(client, resource))
+      return isByAll ? byAll : computeEnforcement(clients, otherClients, resource)
     }
   }
 
@@ -198,13 +219,13 @@ export class Acknowledgements {
    * operators.
    */
   clientStates(): readonly OwnClientState[] {
-    return [...this.#clients.values()]
+    return [...this.#clients.values()].flatMap(streams => newestOf(streams) ?? [])
   }
 
   #forgetEnded(): void {
-    const ended = [...this.#clients].filter(([, { streams }]) => streams === 0)
+    const ended = [...this.#clients].filter(([, streams]) => !streams.some(({ connected }) => connected))
     const oldestMs = this.#clock.monotonicMs() - this.#limits.forgetAfterMs
-    for (const [index, [id, { endedMs }]] of ended.entries()) {
+    for (const [index, [id, [{ endedMs } = { endedMs: 0 }]]] of ended.entries()) {
       if (endedMs < oldestMs || ended.length - index > this.#limits.maxEndedClients) this.#clients.delete(id)
     }
   }
@@ -215,7 +236,7 @@ export class Acknowledgements {
   }
 
   #findStates(id: string): readonly ClientState[] {
-    const own = this.#clients.get(id)
+    const own = newestOf(this.#clients.get(id) ?? [])
     const remote = this.#remotePeers(id)
     return effectiveStates(own ? [own, ...remote] : remote)
   }
@@ -236,28 +257,54 @@ export class Acknowledgements {
   }
 }
 
+/** Returns the stream that counts: the last one that was opened and is open, or the last one if all have ended. */
+function newestOf(streams: readonly StreamRecord[]): StreamRecord | undefined {
+  return streams.findLast(({ connected }) => connected) ?? streams.at(-1)
+}
+
 interface ClientParts {
   readonly uid: string
   /** One list of states for each worker; a single list for a client without workers. */
   readonly parts: readonly (readonly ClientState[])[]
 }
 
-function computeEnforcement(clients: readonly ClientParts[], resource: EnforcedResource): Enforcement {
+function enforcesFully({ parts }: ClientParts, resource: EnforcedResource): boolean {
+  return parts.every(part => enforces(part, resource))
+}
+
+function computeEnforcement(
+  clients: readonly ClientParts[],
+  others: readonly ClientParts[],
+  resource: EnforcedResource,
+): Enforcement {
   const acknowledged = new Set<string>()
   const rejections: Enforcement['rejections'][number][] = []
   const pending: string[] = []
   const lacking: Enforcement['lacking'][number][] = []
-  for (const { uid, parts } of clients) {
-    const rejection = parts.flatMap(part => findNewestRejection(part, resource) ?? [])[0]
-    if (parts.every(part => enforces(part, resource))) acknowledged.add(uid)
-    else if (rejection !== undefined) rejections.push({ uid, ...rejection })
+  for (const client of clients) {
+    const { uid, parts } = client
+    const rejection = findRejectionOf(client, resource)
+    if (enforcesFully(client, resource)) acknowledged.add(uid)
+    else if (rejection !== undefined) rejections.push(rejection)
     else {
       pending.push(uid)
       const features = resource.features.filter(feature => parts.some(part => lacks(part, feature)))
       if (features.length > 0) lacking.push({ uid, features })
     }
   }
+  for (const client of others) {
+    const rejection = findRejectionOf(client, resource)
+    if (rejection !== undefined && !enforcesFully(client, resource)) rejections.push(rejection)
+  }
   return { acknowledged, rejections, pending, lacking }
+}
+
+function findRejectionOf(
+  { uid, parts }: ClientParts,
+  resource: EnforcedResource,
+): Enforcement['rejections'][number] | undefined {
+  const rejection = parts.flatMap(part => findNewestRejection(part, resource) ?? [])[0]
+  return rejection && { uid, ...rejection }
 }
 
 /**

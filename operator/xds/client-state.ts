@@ -41,7 +41,8 @@ export interface ClientState {
   /** The time at which the stream was opened, by the monotonic clock of this process. */
   readonly openedMs: number
   /**
-   * Whether the first request named a version in force. If so, acknowledgements on older streams still count.
+   * Whether the first request named a version in force. If so, acknowledgements on older streams to other
+   * operators still count.
    */
   readonly carriesOver: boolean
   /** The acknowledged contents; undefined if there are none. */
@@ -76,10 +77,13 @@ export interface RemotePeers {
 
 /**
  * Returns those states of one client that count, the newest first: the state of the last stream that did not
- * carry over older acknowledgements, and all newer ones.
+ * carry over older acknowledgements, and all newer ones. An open stream counts as newer than an ended one: an
+ * operator that stood still opens the streams of that time afterwards, although their clients have left.
  */
 export function effectiveStates(clientStates: readonly ClientState[]): readonly ClientState[] {
-  const newestFirst = clientStates.toSorted((one, other) => other.openedMs - one.openedMs)
+  const newestFirst = clientStates.toSorted(
+    (one, other) => Number(other.connected) - Number(one.connected) || other.openedMs - one.openedMs,
+  )
   const last = newestFirst.findIndex(({ carriesOver }) => !carriesOver)
   return last === -1 ? newestFirst : newestFirst.slice(0, last + 1)
 }

@@ -3,8 +3,8 @@ import { AsyncQueue } from '@tollway/grpc/async-queue.ts'
 import type { Call } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
 import type { DiscoveryRequest } from '@tollway/proto/envoy/service/discovery/v3/discovery'
-import type { Acknowledgements } from './acknowledgements.ts'
-import { clientId, type FeedClient, featuresField, maxFeatures, maxWorkers } from './client-state.ts'
+import type { Acknowledgements, StreamRecord } from './acknowledgements.ts'
+import { type FeedClient, featuresField, maxFeatures, maxWorkers } from './client-state.ts'
 import type { Snapshot } from './snapshot.ts'
 import {
   createStreamState,
@@ -53,6 +53,8 @@ export function openSession(
   const { id, types, log } = options
   const outbox = new AsyncQueue<Response>()
   const states = new Map<string, StreamState>()
+  /** What the acknowledgements of each type know of this stream. */
+  const records = new Map<string, StreamRecord>()
   let client: FeedClient | undefined
   let hasReportedUnknownType = false
   let closed = false
@@ -70,9 +72,9 @@ export function openSession(
       states.get(typeUrl) ??
       createStreamState(`${id}-${states.size}`, type.snapshot, new Set(client.features))
     const { state, outcome } = receive(before, { versionInfo, responseNonce, error: errorDetail?.message })
-    record(outcome, client, type.acknowledgements)
+    record(outcome, client, typeUrl, type.acknowledgements)
     if (outcome.kind === 'ignored') return
-    send(typeUrl, type, state, client)
+    send(typeUrl, type, state)
     options.onChange()
   }
 
@@ -94,26 +96,33 @@ export function openSession(
     log.warn('ignore request for an unknown type', { pod: client?.pod, typeUrl })
   }
 
-  function send(typeUrl: string, type: PublishedType, from: StreamState, to: FeedClient): void {
-    const { state, response } = offer(from, name => type.acknowledgements.lastGood(clientId(to), name))
+  function send(typeUrl: string, type: PublishedType, from: StreamState): void {
+    const known = records.get(typeUrl) ?? { lastGood: undefined }
+    const { state, response } = offer(from, name => type.acknowledgements.lastGood(known, name))
     states.set(typeUrl, state)
     if (response) outbox.put(response)
   }
 
-  function record(outcome: RequestOutcome, from: FeedClient, acknowledgements: Acknowledgements): void {
+  function record(
+    outcome: RequestOutcome,
+    from: FeedClient,
+    typeUrl: string,
+    acknowledgements: Acknowledgements,
+  ): void {
     const { pod } = from
+    const known = records.get(typeUrl)
     switch (outcome.kind) {
       case 'opened':
-        acknowledgements.opened(from, outcome.claimedVersion)
+        records.set(typeUrl, acknowledgements.opened(from, outcome.claimedVersion))
         log.debug('open feed stream', { pod, version: outcome.claimedVersion })
         break
       case 'acknowledged':
-        acknowledgements.acknowledged(clientId(from), outcome.snapshot)
+        if (known) acknowledgements.acknowledged(known, outcome.snapshot)
         log.debug('receive acknowledgement', { pod, version: outcome.snapshot.version })
         break
       case 'rejected': {
         const { snapshot, named, text } = outcome.rejection
-        acknowledgements.rejected(clientId(from), outcome.rejection)
+        if (known) acknowledgements.rejected(known, outcome.rejection)
         const resources = named.map(({ resource }) => resource.name)
         log.warn('receive rejection', { pod, version: snapshot.version, resources, reason: text })
         break
@@ -141,14 +150,14 @@ export function openSession(
     publish(snapshot) {
       const type = types.get(snapshot.typeUrl)
       const state = states.get(snapshot.typeUrl)
-      if (client && type && state && !closed) send(snapshot.typeUrl, type, renew(state, snapshot), client)
+      if (type && state && !closed) send(snapshot.typeUrl, type, renew(state, snapshot))
     },
     end: outbox.end,
     close() {
       if (closed) return
       closed = true
       if (client === undefined) return
-      for (const typeUrl of states.keys()) types.get(typeUrl)?.acknowledgements.closed(clientId(client))
+      for (const [typeUrl, known] of records) types.get(typeUrl)?.acknowledgements.closed(known)
       options.onChange()
     },
   }

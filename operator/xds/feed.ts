@@ -110,10 +110,13 @@ export class Feed {
 
   /**
    * Returns a function that tells for any resource which of these clients enforce exactly that content, and
-   * which rejected it. Call it at once: see `Acknowledgements.enforcement`.
+   * which clients rejected it: also those beyond these, such as a process with other settings that the operator
+   * does not run. Call it at once: see `Acknowledgements.enforcement`.
    */
   enforcement(typeUrl: string, uids: readonly string[]): (resource: EnforcedResource) => Enforcement {
-    return this.#requireType(typeUrl).acknowledgements.enforcement(uids)
+    const { acknowledgements } = this.#requireType(typeUrl)
+    const others = new Set(this.clients().map(({ uid }) => uid)).difference(new Set(uids))
+    return acknowledgements.enforcement(uids, [...others])
   }
 
   /** Adds a listener that is called, without arguments, after each change of `enforcement` or `clients`. */

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { cpuMsOf } from '../../test/support/cpu-time.ts'
 import { readRejection, rejectionText } from './read-rejection.ts'
 
 const names = ['shop/pay', 'shop/pay-api', 'web-shop/pay', 'blog/all', 'blog/all: old']
@@ -43,9 +44,10 @@ test('a rejection is shown as one line without control characters, and a long on
 
 test('a hostile rejection is read in little time', () => {
   const many = Array.from({ length: 5000 }, (_, index) => `team-${index % 70}/limits-${index}`)
-  const startMs = performance.now()
-  readRejection('team-1/limits-1: '.repeat(1000), many)
-  readRejection(`${'team-1/limits-'.repeat(50_000)}: `, many)
-  readRejection(': '.repeat(50_000), many)
-  assert.ok(performance.now() - startMs < 2000, 'took more than 2 s')
+  const tookMs = cpuMsOf(() => {
+    readRejection('team-1/limits-1: '.repeat(1000), many)
+    readRejection(`${'team-1/limits-'.repeat(50_000)}: `, many)
+    readRejection(': '.repeat(50_000), many)
+  })
+  assert.ok(tookMs < 2000, `${tookMs} ms`)
 })

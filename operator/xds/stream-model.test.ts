@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { Acknowledgements } from './acknowledgements.ts'
+import { Acknowledgements, type StreamRecord } from './acknowledgements.ts'
 import { createResource, createSnapshot, type Snapshot } from './snapshot.ts'
 import { createStreamState, offer, type RequestOutcome, receive, renew, type StreamState } from './stream.ts'
 
@@ -18,8 +18,9 @@ const names = ['a', 'a-b', 'c'] as const
 const clients = ['one', 'two'] as const
 type Content = ReadonlyMap<string, string>
 
+const versionOrNone = fc.constantFrom('1', '2', '3', undefined, undefined)
 const content: fc.Arbitrary<Content> = fc
-  .tuple(...names.map(() => fc.option(fc.constantFrom('1', '2', '3'), { freq: 3, nil: undefined })))
+  .tuple(...names.map(() => versionOrNone))
   .map(
     values =>
       new Map(names.flatMap((name, index) => (values[index] === undefined ? [] : [[name, values[index]]]))),
@@ -27,7 +28,11 @@ const content: fc.Arbitrary<Content> = fc
 
 type Action =
   | { readonly do: 'publish'; readonly content: Content }
-  | { readonly do: 'connect'; readonly client: string; readonly claim: 'nothing' | 'newest' | 'rejected' }
+  | {
+      readonly do: 'connect'
+      readonly client: string
+      readonly claim: 'nothing' | 'acknowledged' | 'newest' | 'rejected'
+    }
   | { readonly do: 'answer'; readonly client: string; readonly nonce: Nonce; readonly answer: Answer }
 type Nonce = 'last' | 'previous' | 'next' | 'foreign' | 'empty'
 /** With `names`, the answer is a rejection of these resources; with an empty list, one that names none. */
@@ -57,7 +62,7 @@ const actions: fc.Arbitrary<readonly Action[]> = fc.array(
       arbitrary: fc.record({
         do: fc.constant('connect' as const),
         client,
-        claim: fc.constantFrom('nothing', 'newest', 'rejected'),
+        claim: fc.constantFrom('nothing', 'acknowledged', 'newest', 'rejected'),
       }),
     },
     { weight: 8, arbitrary: answerTo(fc.constant('last')) },
@@ -129,9 +134,10 @@ function createModel() {
       published = content
       log.push({ kind: 'published', content })
     },
-    connect(name: string, fresh: boolean) {
+    connect(name: string, version: string) {
       const before = byName.get(name)
-      const inForce = fresh ? undefined : before?.inForce
+      const isSame = before?.inForce !== undefined && toSnapshot(before.inForce).version === version
+      const inForce = isSame ? before.inForce : undefined
       const of: ModelClient = { sent: [], inForce, lastGood: before?.lastGood }
       byName.set(name, of)
       return of
@@ -178,14 +184,21 @@ function createComparison() {
   const model = createModel()
   const acknowledgements = new Acknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
   const streams = new Map<string, StreamState>()
+  const records = new Map<string, StreamRecord>()
   const rejectedVersions = new Map<string, Set<string>>()
   let streamCount = 0
   let newest: Snapshot | undefined
 
+  function recordOf(name: string): StreamRecord {
+    const record = records.get(name)
+    assert.ok(record)
+    return record
+  }
+
   /** Sends what the state machine decides, and compares it with the model. */
   function next(name: string, of: ModelClient, state: StreamState): void {
     const due = model.due(of)
-    const offered = offer(state, resource => acknowledgements.lastGood(name, resource))
+    const offered = offer(state, resource => acknowledgements.lastGood(recordOf(name), resource))
     streams.set(name, offered.state)
     const content = offered.response && toContent(offered.response.snapshot)
     assert.deepEqual(content, due, `${name} is sent what the model says`)
@@ -200,14 +213,12 @@ function createComparison() {
   ): RequestOutcome['kind'] {
     const { state, outcome } = receive(before, request)
     if (outcome.kind === 'opened') {
-      acknowledgements.opened(
-        { uid: name, pod: name, nodeId: '', features: [], namespace: '', peer: '' },
-        outcome.claimedVersion,
-      )
+      const client = { uid: name, pod: name, nodeId: '', features: [], namespace: '', peer: '' }
+      records.set(name, acknowledgements.opened(client, outcome.claimedVersion))
     } else if (outcome.kind === 'acknowledged') {
-      acknowledgements.acknowledged(name, outcome.snapshot)
+      acknowledgements.acknowledged(recordOf(name), outcome.snapshot)
     } else if (outcome.kind === 'rejected') {
-      acknowledgements.rejected(name, outcome.rejection)
+      acknowledgements.rejected(recordOf(name), outcome.rejection)
       rejectedVersions.get(name)?.add(outcome.rejection.snapshot.version)
     }
     if (outcome.kind !== 'ignored') next(name, of, state)
@@ -238,11 +249,13 @@ function createComparison() {
     }
   }
 
-  function connect(name: string, claim: 'nothing' | 'newest' | 'rejected'): void {
+  function connect(name: string, claim: 'nothing' | 'acknowledged' | 'newest' | 'rejected'): void {
     const rejected = [...(rejectedVersions.get(name) ?? [])].at(-1) ?? 'rejected'
-    const claims = { nothing: '', newest: newest?.version ?? 'unknown', rejected }
-    const stale = model.byName.get(name)?.sent.at(-1)?.nonce ?? ''
-    const of = model.connect(name, claims[claim] === '')
+    const before = model.byName.get(name)
+    const acknowledged = before?.inForce ? toSnapshot(before.inForce).version : 'unknown'
+    const claims = { nothing: '', acknowledged, newest: newest?.version ?? 'unknown', rejected }
+    const stale = before?.sent.at(-1)?.nonce ?? ''
+    const of = model.connect(name, claims[claim])
     rejectedVersions.set(name, new Set())
     streamCount += 1
     const request = { versionInfo: claims[claim], responseNonce: stale, error: undefined }

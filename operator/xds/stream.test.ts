@@ -180,13 +180,13 @@ function show({ resources }: Snapshot): string {
 
 function play() {
   const acknowledgements = new Acknowledgements({ nowMs: () => 0, monotonicMs: () => 0 })
-  for (const uid of ['me', 'other']) {
+  const open = (uid: string) =>
     acknowledgements.opened({ uid, pod: uid, nodeId: '', namespace: '', features: [], peer: '' }, '')
-  }
+  const [me, other] = [open('me'), open('other')]
   let state = createStreamState('N', undefined)
 
   function next(said: string): string {
-    const offered = offer(state, name => acknowledgements.lastGood('me', name))
+    const offered = offer(state, name => acknowledgements.lastGood(me, name))
     state = offered.state
     if (offered.response === undefined) return said || 'nothing'
     const { nonce, snapshot } = offered.response
@@ -207,12 +207,12 @@ function play() {
         return next('')
       case 'acknowledged': {
         const { snapshot } = received.outcome
-        acknowledgements.acknowledged('me', snapshot)
+        acknowledgements.acknowledged(me, snapshot)
         return next(`acknowledged ${show(snapshot)}`)
       }
       case 'rejected': {
         const { rejection } = received.outcome
-        acknowledgements.rejected('me', rejection)
+        acknowledgements.rejected(me, rejection)
         return next(['rejected', ...rejection.named.map(({ resource }) => resource.name)].join(' '))
       }
       case 'ignored':
@@ -237,7 +237,7 @@ function play() {
       case 'nack':
         return ask({ ...request, error: rest.replaceAll('⏎', '\n') })
       case 'other':
-        acknowledgements.acknowledged('other', parse(rest.replace('acknowledged ', '')))
+        acknowledgements.acknowledged(other, parse(rest.replace('acknowledged ', '')))
         return 'nothing'
       case 'lists':
         state = createStreamState('N', state.snapshot, new Set(words))

@@ -87,17 +87,27 @@ function describeReading({ domain, entries }: CounterAddress, reading: CounterRe
     throw new QueryError('no-rule', 'no rule with a limit matches the entries', 'entries')
   }
   const tightest = others.reduce((least, one) => (one.remaining < least.remaining ? one : least), first)
-  return { domain, entries: [...entries], ...tightest, counters, missing: [...reading.missing] }
+  const { missing, reservations, reservationsProblem, shares } = reading
+  return {
+    domain,
+    entries: [...entries],
+    ...tightest,
+    counters,
+    ...(reservations && { reservations: { ...reservations, first: [...reservations.first] } }),
+    ...(reservationsProblem !== undefined && { reservationsProblem }),
+    ...(shares && {
+      shares: {
+        ...shares,
+        members: [...shares.members],
+        pods: [...shares.pods],
+        missing: [...shares.missing],
+      },
+    }),
+    missing: [...missing],
+  }
 }
 
-const describeState = ({ rule, key, value, limit, remaining, resetSeconds }: CounterState) => ({
-  rule,
-  key,
-  value,
-  limit,
-  remaining,
-  reset: resetSeconds,
-})
+const describeState = ({ resetSeconds, ...same }: CounterState) => ({ ...same, reset: resetSeconds })
 
 export const top: Handler = {
   resolveScope: call => resolveDomainScope(call.sources, requiredText(call, 'domain')),

@@ -56,7 +56,10 @@ function describeExplanation(
   nowSeconds: number,
 ): TryAnswer['descriptors'][number] {
   return {
-    entries: entries.map(entry => ({ ...entry })),
+    entries: entries.map(({ candidates, ...entry }) => ({
+      ...entry,
+      ...(candidates && { candidates: [...candidates] }),
+    })),
     result,
     hasLimit: limit !== undefined && !limit.unlimited,
     details: limit === undefined ? [] : [...describeLimit(limit, baseKey, nowSeconds)],

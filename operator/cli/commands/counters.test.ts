@@ -5,6 +5,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { runCaptured } from '../../../test/support/run-captured.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { defaultWhatIfTiming } from '../../ratelimit-queries/what-if.ts'
+import { playedReservations, playedShares } from '../../testing/played-pods.ts'
 import { serveApi } from '../../testing/serve-api.ts'
 import { runTollway } from '../tollway-program.ts'
 
@@ -33,6 +34,55 @@ describe('tollway counters', () => {
       'RULE           VALUE  LIMIT  REMAINING  RESET  KEY\n' +
         'checkout.user  10     10     0          30s    checkout_user_alice_0\n',
     )
+  })
+
+  test('get prints what is held, and what is reserved', async t => {
+    const { run, pods } = await open(t)
+    pods.reserved = { reservations: playedReservations }
+    pods.algorithm = 'Concurrency'
+    const { code, out } = await run('counters', 'get', ...alice)
+    assert.equal(code, 0)
+    assert.equal(
+      out,
+      'RULE           HELD  LIMIT  REMAINING  RESET  KEY\n' +
+        'checkout.user  10    10     0          30s    checkout_user_alice_0\n' +
+        '\nreserved: 7 in 2 reservations (the first 1)\n' +
+        'RESERVATION                    AMOUNT  EXPIRES\n' +
+        '3kx.mO0ZJ3vT1eVb.8fJc2nW0Qx6r  3       2026-11-23T17:00:42.000Z\n',
+    )
+    const json = JSON.parse((await run('counters', 'get', ...alice, '-o', 'json')).out)
+    assert.deepEqual([json.reservations, json.algorithm], [playedReservations, 'Concurrency'])
+    pods.reserved = { reservations: { ...playedReservations, summed: 1 } }
+    assert.match((await run('counters', 'get', ...alice)).out, /^reserved: at least 7 in 2 reservations/m)
+    assert.match((await run('counters', 'get', ...alice, '-o', 'yaml')).out, /^ {2}amount: 7$/m)
+  })
+
+  test('get prints what proxies share, and what is not known of it', async t => {
+    const { pods, run } = await open(t)
+    pods.reserved = { shares: { ...playedShares, problem: 'READONLY' } }
+    const { code, out, err } = await run('counters', 'get', ...alice)
+    assert.equal(
+      out.slice(out.indexOf('\n\n') + 1),
+      '\nshares of 2 proxies (the 1 with the most): 80 of 100 per second granted, 41 wanted\n' +
+        'PROXY     POD    WANTED/S  GRANTED/S  EXPIRES\n' +
+        '10.0.0.1  pod-a  21        40         15s\n' +
+        '\n' +
+        'PART OF POD  WANTED/S  GRANTED/S  EXPIRES\n' +
+        'pod-a        21        40         15s\n',
+    )
+    const unknown = 'the parts of the pods could not be read: READONLY\npod-b: did not tell of its proxies\n'
+    assert.deepEqual([code, err], [1, unknown])
+  })
+
+  test('get prints the counter also without its reservations', async t => {
+    const { run, pods } = await open(t)
+    pods.reserved = { reservationsProblem: 'NOPERM' }
+    const { code, out, err } = await run('counters', 'get', ...alice)
+    assert.deepEqual([code, err], [0, 'reservations could not be read: NOPERM\n'])
+    assert.match(out, /KEY\n.*alice_0\n$/)
+    pods.reserved = {}
+    const earlier = JSON.parse((await run('counters', 'get', ...alice, '-o', 'json')).out)
+    assert.ok(!('reservations' in earlier || 'reservationsProblem' in earlier))
   })
 
   test('raise and reset print the counter after the change as JSON', async t => {

@@ -68,9 +68,11 @@ export const createCounters = (source: SourceOf<OperatorAddress>): Command => ({
     ],
     description: `\
 Queries the rate limit processes through their operator.
-  get    print the counter of a descriptor: its value, its limit, and the seconds until its window ends
-  reset  set the counter to 0, also in the local caches of all processes
-  raise  grant N more hits until the window ends, or add N tokens to a token bucket
+  get    print the counter of a descriptor: its value, its limit, the seconds until its window ends, and the
+         reservations of the Budgets service that are part of the value; for a rule with delivery: Quota also
+         what each proxy wants and may use, and the part of each pod
+  reset  set the counter to 0, also in the local caches of all processes; reservations stay
+  raise  grant N more hits until the window ends, add N tokens to a token bucket, or release N held hits
   top    print the keys with the most hits of a rule, or of the rule that matches the entries; the first
          call starts the count
   tap    print sampled decisions until Ctrl-C; with --entries only those whose descriptor has all of them;
@@ -82,6 +84,7 @@ of the resource, and reset and raise the right to update it.`,
       '0 done, 1 a pod did not answer or did not confirm, 2 the operator rejected the call or did not answer.',
     examples: [
       'tollway counters get --domain checkout --entries user=alice',
+      'tollway counters get -d checkout -e user=alice -o json | jq .shares',
       'tollway counters reset -d checkout -e user=alice',
       'tollway counters raise -d checkout -e user=alice --by 50 -o json',
       'tollway counters top -d checkout --rule checkout.user',
@@ -116,12 +119,19 @@ function createCounterAction(
         action === 'get'
           ? await callApi<CounterAnswer>(operator, `/counters?${toQuery(domain, entries)}`)
           : await callApi<CounterChangeAnswer>(operator, `/counters/${action}`, body)
-      output.print(format === 'table' ? counterTable(answer) : render(answer, format))
-      return reportMissing(
-        answer.missing,
-        'confirmed' in answer ? 'did not confirm' : 'did not answer',
-        output,
-      )
+      output.print(format === 'table' ? counterTables(answer) : render(answer, format))
+      if (answer.reservationsProblem !== undefined)
+        output.printError(`reservations could not be read: ${escapeControls(answer.reservationsProblem)}\n`)
+      const { problem, missing: silent = [] } = answer.shares ?? {}
+      if (problem !== undefined)
+        output.printError(`the parts of the pods could not be read: ${escapeControls(problem)}\n`)
+      const what = 'confirmed' in answer ? 'did not confirm' : 'did not answer'
+      const others = silent.filter(pod => !answer.missing.includes(pod))
+      const codes = [
+        reportMissing(answer.missing, what, output),
+        reportMissing(others, 'did not tell of its proxies', output),
+      ]
+      return Math.max(...codes)
     },
   }
 }
@@ -136,9 +146,10 @@ function toQuery(
   return [`domain=${encodeURIComponent(domain)}`, ...descriptors].join('&')
 }
 
-function counterTable({ counters }: CounterAnswer): string {
-  const heading = ['RULE', 'VALUE', 'LIMIT', 'REMAINING', 'RESET', 'KEY']
-  return renderTable(
+function counterTables({ counters, reservations, shares }: CounterAnswer): string {
+  const areHolds = counters.every(({ algorithm }) => algorithm === 'Concurrency')
+  const heading = ['RULE', areHolds ? 'HELD' : 'VALUE', 'LIMIT', 'REMAINING', 'RESET', 'KEY']
+  const table = renderTable(
     heading,
     counters.map(({ rule, value, limit, remaining, reset, key }) => [
       rule,
@@ -149,6 +160,46 @@ function counterTable({ counters }: CounterAnswer): string {
       key,
     ]),
   )
+  const reserved =
+    reservations === undefined || reservations.count === 0 ? [] : [reservationTable(reservations)]
+  return [table, ...reserved, ...(shares === undefined ? [] : [shareTables(shares)])].join('\n')
+}
+
+/** The table of what proxies have, and of what the pods have for them. Rates are per second. */
+function shareTables(shares: NonNullable<CounterAnswer['shares']>): string {
+  const { limitPerSecond, wantedPerSecond, grantedPerSecond, memberCount, members, pods } = shares
+  const listed = members.length < memberCount ? ` (the ${members.length} with the most)` : ''
+  const rate = (perSecond: number) => `${Number(perSecond.toFixed(perSecond < 10 ? 2 : 0))}`
+  const rows = (holders: typeof members, first: (holder: (typeof members)[number]) => readonly string[]) =>
+    holders.map(holder => [
+      ...first(holder),
+      rate(holder.wantedPerSecond),
+      rate(holder.grantedPerSecond),
+      `${Math.ceil(holder.expiresInMs / 1000)}s`,
+    ])
+  const amounts = ['WANTED/S', 'GRANTED/S', 'EXPIRES']
+  const ofProxies = rows(members, ({ name, pod }) => [name, pod])
+  const ofPods = rows(pods, ({ name, pod }) => [pod === '' ? `not connected: ${name}` : pod])
+  return (
+    `shares of ${memberCount} ${memberCount === 1 ? 'proxy' : 'proxies'}${listed}: ` +
+    `${rate(grantedPerSecond)} of ${rate(limitPerSecond)} per second granted, ${rate(wantedPerSecond)} wanted\n` +
+    `${renderTable(['PROXY', 'POD', ...amounts], ofProxies)}\n${renderTable(['PART OF POD', ...amounts], ofPods)}`
+  )
+}
+
+function reservationTable({
+  count,
+  summed,
+  amount,
+  first,
+}: NonNullable<CounterAnswer['reservations']>): string {
+  const listed = first.length < count ? ` (the first ${first.length})` : ''
+  const rows = first.map(({ id, amount, expiresAtMs }) => [
+    id,
+    `${amount}`,
+    new Date(expiresAtMs).toISOString(),
+  ])
+  return `reserved: ${summed < count ? 'at least ' : ''}${amount} in ${count} ${count === 1 ? 'reservation' : 'reservations'}${listed}\n${renderTable(['RESERVATION', 'AMOUNT', 'EXPIRES'], rows)}`
 }
 
 function reportMissing(missing: readonly string[], what: string, output: CommandOutput): number {

@@ -16,6 +16,7 @@ import type { KindColumns } from '../../kinds/kind-adapter.ts'
 import { rateLimitConfigColumns } from '../../kinds/rate-limit-config/rate-limit-config.ts'
 import { columnsOfKinds } from '../../kinds/registry.ts'
 import type { SourceProblem } from '../../kinds/source.ts'
+import type { ResourceStatus } from '../../status/resource-status.ts'
 import { findCondition, isReady, type StatusReport } from '../../status/status-report.ts'
 import { render, renderTable } from '../render.ts'
 import { createSource, type SourceOf } from '../run-program.ts'
@@ -249,12 +250,40 @@ function describe(report: StatusReport): string {
     ...resourceTables(report.resources),
     renderTable(['PROCESS', 'STATE', 'RESTARTS', 'DEBUG'], replicas),
   ]
+  const shared = report.resources.flatMap(describeSharing)
+  if (shared.length > 0) parts.push(`Shares of limits:\n${shared.map(line => `  ${line}\n`).join('')}`)
   const wrong = listProblems(report).map(
     ({ place, message }) => `  ${escapeControls(`${place}: ${message}`)}\n`,
   )
   if (report.resources.length === 0) parts.push('No resource is in force: no call is limited.\n')
   if (wrong.length > 0) parts.push(`Problems:\n${wrong.join('')}`)
   return parts.join('\n')
+}
+
+/** Returns a line for each fact about limits that proxies or processes share. */
+function describeSharing({ namespace, name, sharing }: ResourceStatus): readonly string[] {
+  if (sharing === undefined || sharing === 'unknown') return []
+  const { quota, leases } = sharing
+  const { members, rules = [], converged, lastConvergence = 'never', missingPods = [] } = quota ?? {}
+  const facts = [
+    ...(members === undefined ? [] : [`${members} ${members === 1 ? 'proxy' : 'proxies'}`]),
+    ...(converged === undefined
+      ? []
+      : [converged ? `converged since ${lastConvergence}` : `not converged, last at ${lastConvergence}`]),
+    ...(missingPods.length > 0 ? [`not counted, because they do not report: ${missingPods.join(', ')}`] : []),
+  ]
+  const lines = [
+    ...(facts.length > 0 ? [facts.join('; ')] : []),
+    ...rules.map(
+      ({ rule, buckets, assignedPercent, atOnceAtMost }) =>
+        `${rule}: ${buckets} ${buckets === 1 ? 'bucket' : 'buckets'}, ${assignedPercent} % assigned, ` +
+        `at most ${atOnceAtMost} at once beyond the rate`,
+    ),
+    ...(leases
+      ? [`leases: at most ${leases.perProcess} of a counter in each process, ${leases.total} in all`]
+      : []),
+  ]
+  return lines.map(line => escapeControls(`${namespace}/${name}: ${line}`))
 }
 
 /**

@@ -73,7 +73,7 @@ test('an unchanged resource stays the same object', async t => {
   assert.equal(f.source.list()[0], before[0])
 })
 
-test('a change is reported within 40 ms', async t => {
+test('a change is reported long before the next scan that no event triggers', async t => {
   const f = await open(t, folder => writeFileSync(join(folder, 'a.yaml'), limits('one', 'd0')))
   const tookMs: number[] = []
   for (let round = 1; round <= 9; round++) {
@@ -85,7 +85,7 @@ test('a change is reported within 40 ms', async t => {
     tookMs.push(performance.now() - startMs)
   }
   // The shortest time counts, because other programs may slow the machine down.
-  assert.ok(Math.min(...tookMs) < 40, `took ${tookMs.map(Math.round).join(', ')} ms`)
+  assert.ok(Math.min(...tookMs) < 400, `took ${tookMs.map(Math.round).join(', ')} ms`)
 })
 
 const saves: Readonly<Record<string, (path: string, text: string) => void>> = {

@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import type { Log } from '@tollway/chassis/log/log.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
@@ -7,6 +8,7 @@ import { createRunner, type Runner } from '../../controller/runner.ts'
 import type { BackendFailures } from '../../infrastructure/backend-failures.ts'
 import type { KindAdapter, Named } from '../../kinds/kind-adapter.ts'
 import { createPublishedResources } from '../../kinds/published-resources.ts'
+import type { ResourceStatus } from '../../status/resource-status.ts'
 import type { Feed } from '../../xds/feed.ts'
 import type { KubeClient } from './api/client.ts'
 import { applyWholeStatus, customResource } from './api/custom-resources.ts'
@@ -19,7 +21,7 @@ import { rememberInObjects } from './memory.ts'
 import type { OperatorMetrics } from './metrics.ts'
 import { createPropagationWatch } from './status/propagation.ts'
 import { StatusWriter } from './status/status-writer.ts'
-import type { StoredResource } from './status/stored-resource.ts'
+import { isOtherChoice, type StoredResource } from './status/stored-resource.ts'
 
 /** Controls one kind in a cluster, from the API server to the feed and back. */
 export interface ClusterController extends Controller {
@@ -62,7 +64,7 @@ export function openClusterController<Content extends Named, Published extends o
   kind: KindAdapter<Content, Published>,
   options: ClusterControllerOptions,
 ): ClusterController & PublishedContents<Content> {
-  const { client, watchNamespaces, feed, infrastructure, metrics, log } = options
+  const { client, watchNamespaces, feed, infrastructure, metrics, mayWrite, log } = options
   const followed = followKind(client, customResource(kind.definition), watchNamespaces, log)
   const store = openStore(kind, options, () => {
     const moved = followed.list().filter(({ status }) => status?.lastGood !== undefined)
@@ -84,6 +86,7 @@ export function openClusterController<Content extends Named, Published extends o
     recheckAfter: ms => runner.triggerAfter(ms),
     storedConditions: resource => statuses.storedConditions(resource),
     writeStatus(all) {
+      chosen = new Map(all.map(status => [status.uid, status]))
       propagation(all)
       statuses.write(all)
     },
@@ -92,6 +95,15 @@ export function openClusterController<Content extends Named, Published extends o
   const firstRun = Promise.withResolvers<void>()
   let isRead = false
   let isStopped = false
+  let isSettling = false
+  /** The statuses of the last reconciliation, by uid. */
+  let chosen: ReadonlyMap<string, ResourceStatus> = new Map()
+
+  /** Returns whether the leader has chosen otherwise about a resource than this operator. */
+  function isDisputed({ metadata: { uid = '' }, status }: StoredResource): boolean {
+    const own = chosen.get(uid)
+    return own !== undefined && status !== undefined && !mayWrite() && isOtherChoice(status, own)
+  }
 
   /**
    * Reads the resources, and then the contents that earlier operators stored. Without the stored contents, an
@@ -102,7 +114,34 @@ export function openClusterController<Content extends Named, Published extends o
     await remembered.read()
     isRead = true
     followed.source.onChange(runner.trigger)
-    followed.onChange(uid => statuses.recheck(uid))
+    followed.onChange((uid, resource) => {
+      statuses.recheck(uid)
+      if (isDisputed(resource)) void settleDisputes()
+    })
+  }
+
+  async function readStored(): Promise<void> {
+    await remembered.read(isDisputed)
+    runner.trigger()
+  }
+
+  /**
+   * Takes over what the leader has stored, beside the reconciliations, until this operator chooses as the
+   * leader does: the leader stores what it has chosen up to some seconds afterwards.
+   */
+  async function settleDisputes(): Promise<void> {
+    if (isSettling) return
+    isSettling = true
+    try {
+      while (!isStopped && followed.list().some(isDisputed)) {
+        await readStored()
+        await pause(readAgainMs, undefined, { ref: false })
+      }
+    } catch (error) {
+      log.warn('read last good versions failed', { error: `${error}` })
+    } finally {
+      isSettling = false
+    }
   }
 
   async function run(): Promise<void> {
@@ -111,6 +150,7 @@ export function openClusterController<Content extends Named, Published extends o
       // A stopped source lists nothing, and an empty feed would disable all rules.
       if (isStopped) return
       await errors.watch('reconcile the resources', reconcile())
+      void settleDisputes()
     } finally {
       firstRun.resolve()
     }
@@ -134,6 +174,8 @@ export function openClusterController<Content extends Named, Published extends o
       recheckAll() {
         statuses.recheckAll()
         store.writeAll()
+        // What the last leader has stored last, this operator may not have read.
+        if (isRead) readStored().catch(() => {})
       },
     },
     async stop() {
@@ -183,6 +225,9 @@ async function startWithin(
   await Promise.race([start(), timeout.promise])
   clearTimeout(timer)
 }
+
+/** The time between two reads of what the leader has stored, while it has chosen otherwise. */
+const readAgainMs = 5_000
 
 function openStore(
   kind: Pick<KindAdapter, 'definition' | 'isContent'>,

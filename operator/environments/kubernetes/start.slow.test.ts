@@ -2,10 +2,14 @@ import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
+import type { SharingStatus } from '@tollway/crds/rate-limit-config.ts'
 import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
+import { RateLimitQuotaUsageReportsSchema } from '@tollway/proto/envoy/service/rate_limit_quota/v3/rlqs'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
@@ -31,13 +35,14 @@ import { startInCluster } from './start.ts'
 import { addressOf, makeOperatorAccount, writeServiceAccount } from './testing/service-account.ts'
 
 const namespace = 'tollway-system'
+const quotaPath = '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas'
 const deployments = `/apis/apps/v1/namespaces/${namespace}/deployments`
 const configMaps = `/api/v1/namespaces/${namespace}/configmaps`
 const routes = '/apis/tollway.dev/v1alpha1/namespaces/default/animationstreamroutes'
 const admission = '/apis/admissionregistration.k8s.io/v1'
 const limits = '/apis/tollway.dev/v1alpha1/namespaces/default/ratelimitconfigs'
 
-describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 110_000 }, () => {
+describe('the operator on a real API server', { skip: missingKubeAssets(), timeout: 220_000 }, () => {
   const place = temporaryFolder('operator')
   let api: KubeApiServer
   let access: KubeApiAccess
@@ -200,6 +205,65 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
     const isFailing = async () =>
       (await report()).replicas.some(replica => replica.backendProblem !== undefined)
     await waitFor('the recovery to be reported', async () => !(await isFailing()), 20_000)
+  })
+
+  it('writes what proxies share when it has weight, and which pod does not report', async t => {
+    const { operator, feedPort } = await startOperator()
+    t.after(() => operator.stop())
+    removePod(t, 'sharing')
+    await waitFor(
+      'the Deployment',
+      async () => (await api.call('GET', `${deployments}/tollway-ratelimit`)).status === 200,
+    )
+    const files = join(place, 'feed-of-shares')
+    await writeFeedCertificate({ api, namespace }, files)
+    const service = await startRateLimit(t, {
+      ...fedPodSettings(namespace, files),
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+      CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'sharing'),
+    })
+    await service.serves()
+    await make(limits, checkout('shared', { unit: 'second', requestsPerUnit: 100, delivery: 'Quota' }))
+    await make(limits, checkout('plain'))
+    const readStored = async (name: string) => {
+      const { body } = await api.call('GET', `${limits}/${name}`)
+      return body as { status?: Record<string, unknown>; metadata: { resourceVersion: string } }
+    }
+    const quota = async () => (await readStored('shared')).status?.['quota'] as SharingStatus['quota']
+    const client = createGrpcClient(`127.0.0.1:${service.grpcPort}`)
+    t.after(() => client.close())
+    const encode = (reports: MessageInitShape<typeof RateLimitQuotaUsageReportsSchema>) =>
+      toBinary(RateLimitQuotaUsageReportsSchema, create(RateLimitQuotaUsageReportsSchema, reports))
+    const call = client.bidi(quotaPath, { encode, decode: () => undefined })
+    let reports = 0n
+    const report = async () => {
+      reports += 1n
+      const requests = 300n + (reports % 7n)
+      const bucketId = { bucket: { user: 'alice' } }
+      const used = { bucketId, numRequestsAllowed: requests, timeElapsed: { seconds: 3n } }
+      await call.write({ domain: 'shared', bucketQuotaUsages: [used] })
+    }
+    const reporting = setInterval(report, 1_000)
+    t.after(() => clearInterval(reporting))
+    await waitFor('the proxy', async () => (await quota())?.converged === true, 80_000)
+    assert.deepEqual(
+      { ...(await quota()), lastConvergence: '' },
+      {
+        members: 1,
+        rules: [{ rule: 'shared.user', buckets: 1, assignedPercent: 99, atOnceAtMost: 100 }],
+        converged: true,
+        lastConvergence: '',
+      },
+    )
+    const { resourceVersion } = (await readStored('shared')).metadata
+    const last = reports + 10n
+    await waitFor('ten reports', () => reports >= last, 20_000)
+    assert.equal((await readStored('shared')).metadata.resourceVersion, resourceVersion, 'nothing of weight')
+    assert.equal((await readStored('plain')).status?.['quota'], undefined)
+    await service.program.end('SIGKILL')
+    const missing = async () => (await quota())?.missingPods ?? false
+    assert.deepEqual(await waitFor('the missing pod', missing, 80_000), ['sharing'])
+    assert.equal((await quota())?.members, undefined, 'not 0')
   })
 
   it('repeats the start of a kind whose first reconciliation failed', async t => {
@@ -411,14 +475,14 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
 
 const noOwner = { apiVersion: 'v1', kind: 'ConfigMap', name: 'tollway-operator', uid: 'none' }
 
-function checkout(name: string) {
+function checkout(name: string, rateLimit: object = { unit: 'minute', requestsPerUnit: 3 }) {
   return {
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'RateLimitConfig',
     metadata: { name },
     spec: {
       domain: name,
-      descriptors: [{ key: 'user', rateLimit: { unit: 'minute', requestsPerUnit: 3 } }],
+      descriptors: [{ key: 'user', rateLimit }],
     },
   }
 }

@@ -1,5 +1,7 @@
+import { toQuotaCapacity } from '@tollway/ratelimit/rules/bucket.ts'
 import { isConcurrency } from '@tollway/ratelimit/rules/fields.ts'
 import { type LimitSettings, openBoundaries } from '@tollway/ratelimit/rules/limit.ts'
+import type { RateLimitPolicy } from '@tollway/ratelimit/rules/model.ts'
 import { windowAt } from '@tollway/ratelimit/rules/window.ts'
 
 /**
@@ -20,16 +22,41 @@ export function describeLimit(
   const ofMembers =
     limits?.flatMap((member, index) => describeMember(member, `${member.name || index}`, nowSeconds)) ?? []
   const together = limits === undefined ? [] : ['counted by all of its limits if all of them admit it']
+  const leased = describeLeases(limits ?? [limit])
   const rejected =
     limits !== undefined || limit.algorithm !== undefined ? describeRejected(limits ?? [limit]) : []
   const counted =
     baseKey === undefined || unlimited || limits ? [] : [`counted under ${baseKey}${describeKeyEnd(limit)}`]
-  return [...lines, ...mode, ...hidden, ...together, ...rejected, ...ofMembers, ...counted]
+  return [...lines, ...mode, ...hidden, ...together, ...leased, ...rejected, ...ofMembers, ...counted]
 }
 
 /** Returns whether the limit has a field that a plain fixed window does not have. */
-function isExtended({ unitMultiplier, calendar, algorithm, limits }: LimitSettings): boolean {
-  return [unitMultiplier, calendar, algorithm, limits].some(field => field !== undefined)
+function isExtended({ unitMultiplier, calendar, algorithm, counting, limits }: LimitSettings): boolean {
+  return [unitMultiplier, calendar, algorithm, counting, limits].some(field => field !== undefined)
+}
+
+/** Says how much of a limit pods may have taken ahead. In memory, they take nothing. */
+function describeLeases(limits: readonly LimitSettings[]): readonly string[] {
+  const leased = limits.filter(({ counting }) => counting === 'Leased')
+  if (leased.length === 0) return []
+  if (leased.length < limits.length) return ['counted exactly, because not all of its limits are Leased']
+  return [
+    `each pod takes 10 to 50 ms of its requests ahead, at most ${largestLease(limits)}: so many for each pod may be ` +
+      'rejected too early for about a second; all pods together never admit more than the limit',
+  ]
+}
+
+type LeasedLimit = Pick<RateLimitPolicy, 'requestsPerUnit' | 'algorithm' | 'burst' | 'counting'>
+
+/** Returns the most hits that a process takes ahead of a rule with these limits; 0 if it takes none. */
+export function largestLease(limits: readonly LeasedLimit[]): number {
+  if (limits.length === 0 || limits.some(({ counting }) => counting !== 'Leased')) return 0
+  return Math.max(1, Math.floor(Math.max(...limits.map(limitOfLease))))
+}
+
+/** A lease has at most this share of what is left; see `leaseSize`. */
+function limitOfLease({ requestsPerUnit = 0, algorithm, burst = requestsPerUnit }: LeasedLimit): number {
+  return (algorithm === 'TokenBucket' ? burst : requestsPerUnit) / 16
 }
 
 function describeMember(member: LimitSettings, name: string, nowSeconds: number): readonly string[] {
@@ -39,9 +66,16 @@ function describeMember(member: LimitSettings, name: string, nowSeconds: number)
   )
 }
 
-function describeMode({ shadowMode, quotaMode }: LimitSettings): readonly string[] {
+function describeMode(limit: LimitSettings): readonly string[] {
+  const { shadowMode, quotaMode, delivery } = limit
   return [
     ...(shadowMode ? ['shadow mode: counted, but never rejected'] : []),
+    ...(delivery === 'Quota'
+      ? [
+          'delivery: Quota: proxies that report their use decide by shares of the limit; all together admit at most ' +
+            `${toQuotaCapacity(limit).maxTokens} at once beyond its rate, and one more for each share below one a second`,
+        ]
+      : []),
     ...(quotaMode ? ['quota: rejects only when all quotas of the request are used up'] : []),
   ]
 }
@@ -55,7 +89,7 @@ function describeKeyEnd({ algorithm, unitSeconds }: LimitSettings): string {
 function describeCounting(limit: LimitSettings, nowSeconds: number): readonly string[] {
   const { requestsPerUnit, unitSeconds, algorithm = 'FixedWindow', burst = requestsPerUnit } = limit
   if (isConcurrency(limit)) {
-    const end = `or after ${showSeconds(unitSeconds)}, if its caller does not give it back`
+    const end = `and for at most ${showSeconds(unitSeconds)}`
     return [`a request is held until its caller gives its hits back (is_negative_hits), ${end}`]
   }
   if (algorithm === 'TokenBucket') {

@@ -1,3 +1,4 @@
+import { orderEntries } from '@tollway/ratelimit/rules/bucket.ts'
 import { compile } from '@tollway/ratelimit/rules/compile.ts'
 import { type Explanation, explain } from '@tollway/ratelimit/rules/explain.ts'
 import { type DescriptorEntry, match } from '@tollway/ratelimit/rules/match.ts'
@@ -11,13 +12,33 @@ interface ExplainedRequest {
   readonly isAtomic: boolean
 }
 
+const compileAll = (domains: readonly RateLimitDomain[]) =>
+  compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
+
+/**
+ * Returns the limit of a bucket of Envoy's filter rate_limit_quota, and why. Its entries are in the order of the rules, if
+ * any order leads to a limit.
+ */
+export function explainBucket(
+  domains: readonly RateLimitDomain[],
+  domain: string,
+  bucket: readonly DescriptorEntry[],
+): Explanation {
+  const rules = compileAll(domains)
+  const explanation = explain(rules, domain, orderEntries(rules, domain, bucket) ?? bucket)
+  const { limit } = explanation
+  if (limit === undefined || limit.delivery === 'Quota') return explanation
+  const { limit: _, baseKey: __, ...rest } = explanation
+  return { ...rest, result: `no share: ${limit.fullKey} does not have delivery: Quota` }
+}
+
 /** Returns which rule of these domains each descriptor of a request matches, and why. Counts nothing. */
 export function explainRequest(
   domains: readonly RateLimitDomain[],
   domain: string,
   descriptors: readonly (readonly DescriptorEntry[])[],
 ): ExplainedRequest {
-  const rules = compile(domains, { mergeDomainConfigs: false, attach: () => undefined })
+  const rules = compileAll(domains)
   const replaced = findReplacedNames(descriptors.map(entries => match(rules, domain, entries)))
   return {
     explanations: descriptors.map(entries => withReplacement(explain(rules, domain, entries), replaced)),

@@ -21,6 +21,8 @@ interface ListedLimit {
   /** The window: `minute`, `15 seconds`, `month of Europe/Copenhagen`. */
   readonly window: string
   readonly algorithm: string
+  /** `Exact` or `Leased`. */
+  readonly counting: string
   /** The number of hits that are admitted at once. */
   readonly burst: number
   /** What the rule matches other than its value: `prefix /api/`. */
@@ -58,11 +60,12 @@ function listPaths(
 
 function listedLimit(settings: LimitSettings): ListedLimit {
   const { requestsPerUnit, algorithm = 'FixedWindow', burst = requestsPerUnit } = settings
-  const { matching, unlimited, shadowMode, quotaMode } = settings
+  const { counting = 'Exact', matching, unlimited, shadowMode, quotaMode } = settings
   return {
     requestsPerUnit,
     window: describeWindow(settings),
     algorithm,
+    counting,
     burst,
     ...(matching !== undefined && { matching }),
     unlimited,

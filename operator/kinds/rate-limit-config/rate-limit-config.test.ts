@@ -9,7 +9,7 @@ import type { RateLimitDomain, RateLimitPolicy, RateLimitRule } from '@tollway/r
 import { units } from '@tollway/ratelimit/rules/units.ts'
 import fc from 'fast-check'
 import { decodeDomain } from '../../../services/ratelimit/config/domain-codec.ts'
-import { encodeRateLimitDomain } from './rate-limit-config.ts'
+import { encodeRateLimitDomain, listShared } from './rate-limit-config.ts'
 
 function rule(more: Partial<RateLimitRule> = {}): RateLimitRule {
   return {
@@ -117,6 +117,7 @@ test('algorithms, several limits, headers and atomic requests are encoded, and n
     [{ rateLimit: policy({ headers: false }) }, {}, ['headers'], { headersOff: true }],
     [{ rateLimit: policy({ countRejected: true }) }, {}, ['countRejected'], { countRejected: true }],
     [{ rateLimit: policy({ countRejected: false }) }, {}, [], {}],
+    [{ rateLimit: policy({ delivery: 'Calls' }) }, {}, [], {}],
     [{ rateLimit: policy() }, { allOrNothing: true }, ['allOrNothing'], {}],
   ]
   for (const [fields, more, features, shown] of cases) {
@@ -153,6 +154,8 @@ test('a pod decodes the features that it lists', () => {
     ['match', { match: { cidr: ['10.0.0.0/8', '::1'] } }, {}],
     ['groupBy', { groupBy: { ipv4Prefix: 24, ipv6Prefix: 64 } }, {}],
     ['concurrency', { rateLimit: policy({ unit: '', requestsPerUnit: 0, ...concurrency }) }, {}],
+    ['leases', { rateLimit: policy({ counting: 'Leased' }) }, {}],
+    ['quota', { rateLimit: policy({ requestsPerUnit: 60, delivery: 'Quota' }) }, {}],
   ]
   assert.deepEqual(
     cases.map(([feature]) => feature),
@@ -234,4 +237,15 @@ function reversed(value: unknown): unknown {
 test('text that is not Unicode is encoded with replacement characters', () => {
   const broken = domain(rule({ value: 'a\ud800b', metadata: { 'k\udc00': '\ud800', ['__proto__']: 'own' } }))
   assert.match(JSON.stringify(decoded(broken)), /a\ufffdb/)
+})
+
+test('finds the largest lease and a quota in a domain of 200,000 rules', () => {
+  const rules = Array.from({ length: 200_000 }, () => rule({ rateLimit: policy() }))
+  assert.deepEqual(listShared([domain(...rules.slice(0, 10))]), [])
+  const leased = rule({ rateLimit: policy({ requestsPerUnit: 3200, counting: 'Leased' }) })
+  const shared = rule({ descriptors: [rule({ rateLimit: policy({ delivery: 'Quota' }) })] })
+  const descriptors = [...rules, leased, shared]
+  assert.deepEqual(listShared([{ name: 'shop/checkout', domain: 'checkout', descriptors }]), [
+    { domain: 'checkout', hasQuota: true, largestLease: 200 },
+  ])
 })

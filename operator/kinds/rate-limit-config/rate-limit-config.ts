@@ -20,7 +20,8 @@ import {
 import { parseUnit } from '@tollway/ratelimit/rules/units.ts'
 import { createResource, type Resource } from '../../xds/snapshot.ts'
 import { type Claims, denyReserved, type ReservedClaim } from '../claims.ts'
-import type { FeedKind, KindAdapter, KindColumns } from '../kind-adapter.ts'
+import type { FeedKind, KindAdapter, KindColumns, KindContext } from '../kind-adapter.ts'
+import { largestLease } from './describe-limit.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
 export const rateLimitConfigColumns: KindColumns = {
@@ -29,7 +30,10 @@ export const rateLimitConfigColumns: KindColumns = {
 }
 
 /** @param reservations the domains that only some namespaces may use */
-export function rateLimitConfigs(reservations?: DomainGrants): KindAdapter<RateLimitDomain, RateLimitDomain> {
+export function rateLimitConfigs(
+  reservations?: DomainGrants,
+  sharing?: KindContext['sharing'],
+): KindAdapter<RateLimitDomain, RateLimitDomain> {
   return {
     definition,
     workload: 'ratelimit',
@@ -43,6 +47,10 @@ export function rateLimitConfigs(reservations?: DomainGrants): KindAdapter<RateL
     encode: encodeRateLimitDomain,
     show: showDomain,
     count: domain => (domain ? countRules(domain) : noRules),
+    ...(sharing && {
+      dependencies: [sharing],
+      findSharing: domain => (isShared(domain) ? sharing.of(domain.domain) : undefined),
+    }),
   }
 }
 
@@ -50,7 +58,7 @@ export const rateLimitConfig: FeedKind<RateLimitDomain, RateLimitDomain> = {
   definition,
   isContent: isRateLimitDomain,
   columns: rateLimitConfigColumns,
-  open: ({ domainGrants }) => rateLimitConfigs(domainGrants),
+  open: ({ domainGrants, sharing }) => rateLimitConfigs(domainGrants, sharing),
 }
 
 export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
@@ -60,6 +68,35 @@ export function encodeRateLimitDomain(content: RateLimitDomain): Resource {
 const noRules = { rules: 0 }
 /** Cached, because a large domain has tens of thousands of rules. */
 const countRules = oncePerObject((domain: RateLimitDomain) => ({ rules: countLimits(domain.descriptors) }))
+
+/** How the limits of a domain are shared. Cached, because it is asked for every few seconds. */
+const readSharing = oncePerObject(({ domain, descriptors }: RateLimitDomain) => {
+  let hasQuota = false
+  let largest = 0
+  for (const limits of listLimits(descriptors)) {
+    hasQuota ||= limits.some(({ delivery }) => delivery === 'Quota')
+    largest = Math.max(largest, largestLease(limits))
+  }
+  return { domain, hasQuota, largestLease: largest }
+})
+
+function isShared(domain: RateLimitDomain): boolean {
+  const { hasQuota, largestLease } = readSharing(domain)
+  return hasQuota || largestLease > 0
+}
+
+/** Lists the domains of which a rule is shared, as `SharingStates` reads them. */
+export function listShared(domains: readonly RateLimitDomain[]) {
+  return domains.filter(isShared).map(readSharing)
+}
+
+/** Lists the limits of each rule. */
+function* listLimits(rules: readonly RateLimitRule[]): Generator<readonly RateLimitPolicy[]> {
+  for (const { rateLimit, limits = rateLimit ? [rateLimit] : [], descriptors } of rules) {
+    yield limits
+    yield* listLimits(descriptors)
+  }
+}
 
 const maxShownCharacters = 253
 

@@ -10,6 +10,7 @@ import { nearlyRightResource } from '../../../crds/testing/arbitrary-rate-limit-
 import { decodeDomain } from '../../../services/ratelimit/config/domain-codec.ts'
 import { goldenTests } from '../../../test/support/golden.ts'
 import { formatProblem } from '../kind-adapter.ts'
+import { toEnvoyQuota } from './envoy-quota.ts'
 import { encodeRateLimitDomain } from './rate-limit-config.ts'
 import { countLimits, translateRateLimitConfig } from './translate-rate-limit-config.ts'
 
@@ -19,6 +20,12 @@ goldenTests(join(import.meta.dirname, 'testdata/ratelimitconfig'), text => {
   }
   const { namespace = 'default', name } = resource.metadata
   return translateRateLimitConfig(`${namespace}/${name}`, resource)
+})
+
+goldenTests(join(import.meta.dirname, 'testdata/envoyquota'), text => {
+  const made = translateRateLimitConfig('shop/a', load(text, { schema: CORE_SCHEMA }))
+  assert.ok('value' in made, JSON.stringify(made))
+  return toEnvoyQuota([made.value], new Map([['path', ':path']]))
 })
 
 test('every accepted resource can be encoded, and is accepted by a process', () => {

@@ -15,8 +15,16 @@ import type {
 import { CallError, fetchJson, postJson } from '../calls/api.ts'
 import { hasRight, markReadOnly, readOnlyDomains } from '../calls/session.ts'
 import { usePoll } from '../calls/use-poll.ts'
-import { displayEntries, displayText, formatAge, formatCount } from '../data/format.ts'
+import {
+  displayEntries,
+  displayText,
+  formatAge,
+  formatCount,
+  formatMoment,
+  formatRate,
+} from '../data/format.ts'
 import { fieldValue, html } from '../data/html.ts'
+import { type Column, showTable } from '../tables/data-table.ts'
 import { ConfirmDialog } from './confirm-dialog.ts'
 import { CopiedText } from './copied-text.ts'
 import { ErrorNote } from './notes.ts'
@@ -89,7 +97,9 @@ export function KeyCounter({ domain, namespace }: KeyCounterProps) {
     ${
       shown &&
       html`<${Values} counter=${shown} />
-        ${!isReadOnly && html`<${Changes} onAsk=${ask} />`}`
+        ${!isReadOnly && html`<${Changes} onAsk=${ask} />`}
+        <${Reserved} counter=${shown} />
+        <${Shares} counter=${shown} />`
     }
     ${
       shown &&
@@ -124,8 +134,10 @@ export function readEntriesField(text: string): readonly DescriptorEntry[] {
   return entries
 }
 
-function describeChange({ confirmed, missing }: CounterChangeAnswer, { action }: Change): string {
-  const what = action === 'reset' ? 'The counter is 0.' : 'The hits are granted.'
+function describeChange(counter: CounterChangeAnswer, { action }: Change): string {
+  const { confirmed, missing } = counter
+  const raised = isOfHolds(counter) ? 'The hits are released.' : 'The hits are granted.'
+  const what = action === 'reset' ? 'The counter is 0.' : raised
   const late =
     missing.length === 0 ? '' : ` Not confirmed by ${missing.map(pod => displayText(pod)).join(', ')}.`
   return `${what} Confirmed by ${confirmed.length} ${confirmed.length === 1 ? 'pod' : 'pods'}.${late}`
@@ -153,18 +165,117 @@ function EntriesForm({ onRead }: { readonly onRead: () => void }) {
   </form>`
 }
 
+const isOfHolds = ({ algorithm }: CounterAnswer) => algorithm === 'Concurrency'
+
 function Values({ counter }: { readonly counter: CounterAnswer }) {
-  const { value, limit, remaining, reset, rule, key, missing } = counter
+  const { value, limit, remaining, reset, rule, key, missing, reservations } = counter
+  const { count = 0, summed = 0, amount = 0 } = reservations ?? {}
+  const reserved = `${summed < count ? '≥ ' : ''}${formatCount(amount)}`
   const absent = missing.map(pod => displayText(pod)).join(', ')
   return html`<dl class="values">
-      <div><dt>Value</dt><dd>${formatCount(value)}</dd></div>
+      <div><dt>${isOfHolds(counter) ? 'Held' : 'Value'}</dt><dd>${formatCount(value)}</dd></div>
+      ${count > 0 && html`<div><dt>Reserved</dt><dd>${reserved}</dd></div>`}
       <div><dt>Limit</dt><dd>${formatCount(limit)}</dd></div>
       <div><dt>Remaining</dt><dd class=${remaining === 0 ? 'rejected' : ''}>${formatCount(remaining)}</dd></div>
-      <div><dt>Resets in</dt><dd>${formatAge(reset * 1000)}</dd></div>
+      <div><dt>${isOfHolds(counter) ? 'Room in' : 'Resets in'}</dt><dd>${formatAge(reset * 1000)}</dd></div>
     </dl>
     <p class="fine">Rule <code>${displayText(rule)}</code>, key <${CopiedText} text=${key} name="key" /></p>
     ${absent !== '' && html`<p class="note warning">No answer from ${absent}.</p>`}`
 }
+
+/** The number of reservations that are shown. */
+const maxReservations = 20
+
+/** Shows nothing if the pods do not tell what is reserved. */
+function Reserved({ counter: { reservations, reservationsProblem } }: { readonly counter: CounterAnswer }) {
+  if (reservationsProblem !== undefined)
+    return html`<p class="note warning">The reservations could not be read: ${displayText(reservationsProblem)}.</p>`
+  if (reservations === undefined) return null
+  const { count, first } = reservations
+  if (count === 0) return html`<p class="fine">Nothing is reserved.</p>`
+  const items = first.slice(0, maxReservations)
+  return showTable({
+    title: `Reservations: ${formatCount(count)}`,
+    items,
+    rowKey: ({ id }) => id,
+    columns: reservationColumns,
+    hasMore: items.length < count,
+    moreHint: 'tollway counters get lists 100.',
+  })
+}
+
+type OpenReservation = NonNullable<CounterAnswer['reservations']>['first'][number]
+
+const reservationColumns: readonly Column<OpenReservation>[] = [
+  { label: 'Reservation', cell: ({ id }) => html`<${CopiedText} text=${id} name="id" />` },
+  { label: 'Amount', kind: 'number', cell: ({ amount }) => formatCount(amount) },
+  { label: 'Expires', cell: ({ expiresAtMs }) => formatMoment(expiresAtMs) },
+]
+
+/** The number of proxies that are shown. */
+const maxProxies = 20
+
+/** Shows who has what of a limit that proxies share; nothing for other limits. */
+function Shares({ counter: { shares } }: { readonly counter: CounterAnswer }) {
+  if (shares === undefined) return null
+  const { limitPerSecond, wantedPerSecond, grantedPerSecond, memberCount, members, pods, missing, problem } =
+    shares
+  const shown = members.slice(0, maxProxies)
+  const absent = missing.map(pod => displayText(pod)).join(', ')
+  return html`<h3>Shares of proxies</h3>
+    <dl class="values">
+      <div><dt>Limit</dt><dd>${formatRate(limitPerSecond)}/s</dd></div>
+      <div><dt>Wanted</dt><dd>${formatRate(wantedPerSecond)}/s</dd></div>
+      <div><dt>Granted</dt><dd>${formatRate(grantedPerSecond)}/s</dd></div>
+    </dl>
+    ${absent !== '' && html`<p class="note warning">The proxies of ${absent} are not known.</p>`}
+    ${problem !== undefined && html`<p class="note warning">The parts of the pods could not be read: ${displayText(problem)}.</p>`}
+    ${
+      memberCount === 0
+        ? html`<p class="fine">No proxy reports this bucket.</p>`
+        : showTable({
+            title: `Proxies: ${formatCount(memberCount)}`,
+            items: shown,
+            rowKey: ({ name, pod }) => JSON.stringify([name, pod]),
+            columns: proxyColumns,
+            hasMore: shown.length < memberCount,
+            moreHint: 'tollway counters get lists 100.',
+          })
+    }
+    ${
+      pods.length > 0 &&
+      showTable({
+        title: 'Parts of the pods',
+        items: pods.slice(0, maxProxies),
+        rowKey: ({ name }) => name,
+        columns: podColumns,
+        hasMore: pods.length > maxProxies,
+        moreHint: 'tollway counters get lists 100.',
+      })
+    }`
+}
+
+type Share = NonNullable<CounterAnswer['shares']>['members'][number]
+
+const shareColumns: readonly Column<Share>[] = [
+  { label: 'Wanted/s', kind: 'number', cell: ({ wantedPerSecond }) => formatRate(wantedPerSecond) },
+  { label: 'Granted/s', kind: 'number', cell: ({ grantedPerSecond }) => formatRate(grantedPerSecond) },
+  { label: 'Expires in', kind: 'number', cell: ({ expiresInMs }) => formatAge(expiresInMs) },
+]
+
+const proxyColumns: readonly Column<Share>[] = [
+  { label: 'Proxy', cell: ({ name }) => name },
+  { label: 'Pod', cell: ({ pod }) => pod },
+  ...shareColumns,
+]
+
+const podColumns: readonly Column<Share>[] = [
+  { label: 'Pod', cell: ({ pod, name }) => (pod === '' ? `not connected: ${name}` : pod) },
+  ...shareColumns,
+]
+
+const formatReservations = (count: number) =>
+  `${formatCount(count)} ${count === 1 ? 'reservation' : 'reservations'}`
 
 const firstRaise = 10
 
@@ -191,13 +302,26 @@ interface ConfirmationProps {
 }
 
 function Confirmation({ counter, change, onConfirm, onCancel }: ConfirmationProps) {
-  const isReset = change.action === 'reset'
-  const title = isReset ? 'Reset this counter?' : `Grant ${formatCount(change.by)} more hits?`
-  const effect = isReset
-    ? 'The hits of the current window are removed from the backend and from all pods.'
-    : 'They are valid until the window ends.'
-  const props = { title, action: isReset ? 'Reset' : 'Raise', onCancel, onConfirm: () => onConfirm(change) }
-  return html`<${ConfirmDialog} ...${props}>
+  const { title, effect } = isOfHolds(counter) ? describeRelease(change) : describeGrant(change)
+  const reserved = counter.reservations?.count ?? 0
+  const action = change.action === 'reset' ? 'Reset' : 'Raise'
+  return html`<${ConfirmDialog} ...${{ title, action, onCancel, onConfirm: () => onConfirm(change) }}>
     <p><code>${displayEntries(counter.entries)}</code> of ${displayText(counter.domain)}. ${effect}</p>
+    ${reserved > 0 && html`<p>Not ended: ${formatReservations(reserved)}.</p>`}
   <//>`
+}
+
+function describeGrant(change: Change) {
+  if (change.action === 'raise') {
+    const title = `Grant ${formatCount(change.by)} more hits?`
+    return { title, effect: 'They are valid until the window ends.' }
+  }
+  const effect = 'The hits of the current window are removed from the backend and from all pods.'
+  return { title: 'Reset this counter?', effect }
+}
+
+function describeRelease(change: Change) {
+  const title =
+    change.action === 'raise' ? `Release ${formatCount(change.by)} held hits?` : 'Release all holds?'
+  return { title, effect: 'Requests that still run are no longer counted.' }
 }

@@ -50,10 +50,21 @@ function Descriptor({ descriptor }: { readonly descriptor: TryAnswer['descriptor
   return html`<p><b>${displayText(result, maxReason)}</b></p>
     <ol class="fine">
       ${entries.map(
-        ({ key, value, how, rule, reason }) => html`<li>
+        ({ key, value, how, rule, reason, candidates = [] }) => html`<li>
           <code>${displayText(key)}=${displayText(value)}</code>: ${displayText(how)}
           ${rule !== undefined && ` by ${displayText(rule)}`}
           ${reason !== undefined && `, ${displayText(reason, maxReason)}`}
+          ${
+            candidates.length > 0 &&
+            html`<ul>
+              ${candidates.map(
+                one => html`<li>
+                  ${one.matches ? '+' : '-'} ${displayText(one.how)} ${displayText(one.rule)}:
+                  ${` ${displayText(one.reason, maxReason)}`}
+                </li>`,
+              )}
+            </ul>`
+          }
         </li>`,
       )}
     </ol>

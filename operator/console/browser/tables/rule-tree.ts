@@ -99,9 +99,12 @@ function Limit({ rule }: { readonly rule: Rule | undefined }) {
   if (limit === undefined) return html`<span class="fine">no limit</span>`
   if (limit === null) return html`<span class="fine">no longer configured</span>`
   if (limit.unlimited) return 'unlimited'
-  const { requestsPerUnit, window, algorithm, burst, matching, shadowMode, quotaMode } = limit
+  const { requestsPerUnit, window, algorithm, counting, burst, matching, shadowMode, quotaMode } = limit
   const bucket = burst === requestsPerUnit ? '' : `, burst ${formatCount(burst)}`
-  const marks = [shadowMode && 'shadow mode', quotaMode && 'quota'].filter(mark => mark !== false)
+  const isLeased = counting === 'Leased'
+  const marks = [isLeased && 'leased', shadowMode && 'shadow mode', quotaMode && 'quota'].filter(
+    mark => mark !== false,
+  )
   const separator = algorithm === 'Concurrency' ? ' at once,' : ' per'
   return html`${formatCount(requestsPerUnit)}${separator} ${displayText(window)}
     ${algorithm !== 'FixedWindow' && html`<br /><span class="fine">${displayText(algorithm)}${bucket}</span>`}

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { dump } from 'js-yaml'
+import { cpuMsOf } from '../../../../test/support/cpu-time.ts'
 import { parseManifests } from './manifests.ts'
 
 const good =
@@ -94,11 +95,12 @@ test('a YAML bomb is rejected immediately, and another file is not', () => {
     ],
   }
   for (const [name, [bomb, rejection]] of Object.entries(bombs)) {
-    const startMs = performance.now()
-    const [neighbour, rejected] = read(`${good}---\n${bomb}`)
-    assert.equal(neighbour, 'a.yaml#1 shop/one', name)
-    assert.match(rejected ?? '', rejection)
-    assert.ok(performance.now() - startMs < 500, name)
+    const tookMs = cpuMsOf(() => {
+      const [neighbour, rejected] = read(`${good}---\n${bomb}`)
+      assert.equal(neighbour, 'a.yaml#1 shop/one', name)
+      assert.match(rejected ?? '', rejection)
+    })
+    assert.ok(tookMs < 500, `${name}: ${tookMs} ms`)
   }
   assert.match(read('['.repeat(100_000))[0] ?? '', /^error line 1, column 64: nesting exceeded maxDepth/)
   assert.match(

@@ -180,16 +180,13 @@ describe('# a client of a real API server, with the rights of the operator', {
 
   it('watches until the requested time ends, also an object of one megabyte', async () => {
     const { resourceVersion } = await client.list(configMaps, { namespace, limit: 1 })
-    const { signal } = new AbortController()
-    const events = client.watch(configMaps, { namespace, resourceVersion, timeoutSeconds: 1, signal })
     const large = 'x'.repeat(1_000_000)
-    const seen: WatchEvent[] = []
-    const watching = (async () => {
-      for await (const event of events) seen.push(event)
-    })()
     const made = await client.apply(configMaps, configMap('watched', { large }))
     await client.delete(configMaps, versionOf(made))
-    await watching
+    const { signal } = new AbortController()
+    const events = client.watch(configMaps, { namespace, resourceVersion, timeoutSeconds: 3, signal })
+    const seen: WatchEvent[] = []
+    for await (const event of events) seen.push(event)
     const changes = seen.filter(({ type }) => type !== 'BOOKMARK')
     assert.deepEqual(
       changes.map(({ type, object }) => `${type} ${object.metadata.name}`),

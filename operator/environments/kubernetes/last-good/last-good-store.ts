@@ -96,7 +96,8 @@ export class LastGoodStore {
     wasRead: boolean,
   ): Promise<void> {
     const slices = createSlices()
-    for (const uid of layout.uids()) if (memories.get(uid)?.lastGood === undefined) layout.remove(uid)
+    // A resource without a content in memory may have one that another operator has stored meanwhile.
+    for (const uid of layout.uids()) if (!memories.has(uid)) layout.remove(uid)
     for (const [uid, memory] of memories) {
       const { lastGood, lastGoodGeneration: generation = 0, goneSinceMs, heirOf } = memory
       if (lastGood === undefined) continue

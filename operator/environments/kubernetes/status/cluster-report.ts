@@ -5,7 +5,7 @@ import type { StatusCondition } from '../../../status/conditions.ts'
 import type { ResourceStatus } from '../../../status/resource-status.ts'
 import type { StatusReport } from '../../../status/status-report.ts'
 import type { ReportedKind } from '../controller.ts'
-import type { StoredResource } from './stored-resource.ts'
+import { readSharing, type StoredResource } from './stored-resource.ts'
 
 interface ClusterReportOptions {
   readonly nowMs: number
@@ -68,6 +68,7 @@ function toResourceStatus(
     counts: Object.fromEntries(counts),
     enforced,
     problems: [],
+    ...((status['quota'] ?? status['leases']) !== undefined && { sharing: readSharing(status) }),
     ...(kind.readDetails && { details: kind.readDetails(status) }),
     conditions: observedGeneration < generation && !isPaused(conditions) ? [unseen(generation)] : conditions,
   }

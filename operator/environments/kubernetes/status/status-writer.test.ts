@@ -84,6 +84,21 @@ test('another change is written immediately, together with the loads', async t =
   assert.equal(written[1]?.observedGeneration, 2)
 })
 
+test('the stored fields about shares stay while they are unknown, and go with the last shared limit', async t => {
+  const { writer, written } = start(t, 600_000)
+  const quota = { members: 3, converged: true }
+  writer.write([statusOf(0, { sharing: { quota } })])
+  await waitFor('the first write', async () => written.length === 1)
+  writer.write([statusOf(0, { sharing: 'unknown', observedGeneration: 2 })])
+  await waitFor('the next write', async () => written.length === 2)
+  writer.write([statusOf(0, { observedGeneration: 2 })])
+  await waitFor('the last write', async () => written.length === 3)
+  assert.deepEqual(
+    written.map(status => status['quota']),
+    [quota, quota, undefined],
+  )
+})
+
 test('the event of a write does not cause another write of loads', async t => {
   const { writer, written } = start(t, 600_000)
   writer.write([statusOf(0)])

@@ -167,7 +167,7 @@ export class StatusWriter {
 
   #makeStatus(status: ResourceStatus, newest: StoredResource): StoredStatus {
     const keepsLastGood = this.#options.keepsLastGood(status.uid)
-    return toStoredStatus(status, keepsLastGood ? newest.status?.lastGood : undefined)
+    return toStoredStatus(status, newest.status ?? {}, keepsLastGood)
   }
 
   async #writeInTurn(uid: string): Promise<ReconcileOutcome> {

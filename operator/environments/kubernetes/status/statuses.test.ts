@@ -17,7 +17,8 @@ import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createPublishedResources } from '../../../kinds/published-resources.ts'
 import { rateLimitConfigs } from '../../../kinds/rate-limit-config/rate-limit-config.ts'
-import type { StatusCondition } from '../../../status/conditions.ts'
+import { type StatusCondition, withTransitionTimes } from '../../../status/conditions.ts'
+import { deriveConditions, type StatusFacts } from '../../../status/resource-status.ts'
 import type { Resource } from '../../../xds/snapshot.ts'
 import { createKubeClient, type KubeClient } from '../api/client.ts'
 import { applyWholeStatus, customResource } from '../api/custom-resources.ts'
@@ -32,7 +33,7 @@ import {
   writeServiceAccount,
 } from '../testing/service-account.ts'
 import { StatusWriter } from './status-writer.ts'
-import type { StoredResource } from './stored-resource.ts'
+import { isOtherChoice, type StoredResource, type StoredStatus, toStoredStatus } from './stored-resource.ts'
 
 const limits = rateLimitConfigs()
 const resource = customResource(rateLimitConfigKind)
@@ -314,3 +315,72 @@ async function ready(api: KubeApiServer, name: string): Promise<StatusCondition 
 function conditionOf({ status }: StoredResource, type: string): StatusCondition | undefined {
   return status?.conditions?.find(condition => condition.type === type)
 }
+
+describe('a stored status reports', () => {
+  const problems = [{ path: 'spec.domain', message: 'is missing' }]
+  const denial = { reason: 'DomainConflict', path: 'spec.domain', message: 'belongs to shop/a' }
+  const kept = { ...denial, reason: 'ClaimKept' }
+  const present = { generation: 2, inForce: 'present' } as const
+  const lastGood = { generation: 2, inForce: 'last-good', lastGoodGeneration: 1, problems } as const
+  const nothing = { generation: 2, inForce: 'nothing', denial } as const
+  const paused = { ...present, paused: true }
+
+  function statusOf({ generation, ...facts }: Partial<StatusFacts> & { readonly generation: number }) {
+    const known = {
+      problems: [],
+      denial: undefined,
+      paused: false,
+      inForce: 'present',
+      unpublished: undefined,
+    }
+    const all = {
+      ...known,
+      unmet: undefined,
+      running: 2,
+      enforcing: 2,
+      rejections: [],
+      ...facts,
+    } as StatusFacts
+    return {
+      ...{
+        kind: 'RateLimitConfig',
+        namespace,
+        name: 'a',
+        uid: 'u',
+        origin: 'shop/a',
+        subject: '',
+        problems: [],
+      },
+      ...{ observedGeneration: generation, counts: {}, enforced: '2/2' },
+      conditions: withTransitionTimes([], deriveConditions(all), generation, 0),
+    }
+  }
+
+  for (const [what, stored, own, expected] of [
+    ['the same choice, with another state of processes', { ...present, enforcing: 1 }, present, false],
+    [
+      'the same choice, with another end of a kept claim',
+      { ...nothing, denial: kept },
+      { ...nothing, denial: { ...kept, message: 'later' } },
+      false,
+    ],
+    ['another choice', present, nothing, true],
+    ['another reason', nothing, { ...nothing, denial: kept }, true],
+    ['a last good version', lastGood, lastGood, false],
+    ['another last good version', lastGood, { ...lastGood, lastGoodGeneration: 0 }, true],
+    ['a last good version instead of none', lastGood, { ...lastGood, inForce: 'nothing' }, true],
+    ['a snapshot that the feed could not carry', { ...present, unpublished: 'too large' }, present, false],
+    ['an earlier generation', { ...nothing, generation: 1 }, present, false],
+    ['another version of a paused resource', { ...paused, generation: 1 }, paused, true],
+    ['a version from before the pause', { ...present, generation: 1 }, paused, false],
+  ] as const) {
+    it(`${what}: ${expected ? 'another choice' : 'no other choice'}`, () => {
+      assert.equal(isOtherChoice(toStoredStatus(statusOf(stored), {}, false), statusOf(own)), expected)
+    })
+  }
+
+  it('nothing without conditions', () => {
+    const none: StoredStatus = { observedGeneration: 2 }
+    assert.equal(isOtherChoice(none, statusOf(present)), false)
+  })
+})
