@@ -17,10 +17,13 @@ import { fanOutCases } from './fan-out-cases.ts'
 import type { Goal } from './goals.ts'
 import { h2loadCase } from './h2load-case.ts'
 import { idleCase } from './idle-case.ts'
+import { leasesCases } from './leases-case.ts'
 import { manyStreamsCase } from './many-streams-case.ts'
 import { paymentReadsCase } from './payment-reads-case.ts'
+import { quotaCase } from './quota-case.ts'
 import { reloadCases } from './reload-cases.ts'
 import { reportsCases } from './reports-case.ts'
+import { reserveCommitCases } from './reserve-commit-case.ts'
 import { matchCase, rulesCase } from './rules-case.ts'
 import { stalledConsumerCase } from './stalled-consumer-case.ts'
 import { twoBrokersCases } from './two-brokers-case.ts'
@@ -216,7 +219,10 @@ export const decisionCases: readonly BenchCase[] = [
   envoyCase,
   h2loadCase,
   ...algorithmsCases,
+  ...leasesCases,
+  ...reserveCommitCases,
   ...reportsCases,
+  quotaCase,
 ]
 
 /** The cases of the broker. */

@@ -53,7 +53,8 @@ export function readOptions(
 }
 
 export function helpText(cases: readonly { readonly name: string; readonly title: string }[]): string {
-  const lines = cases.map(({ name, title }) => `  ${name.padEnd(21)}${title}`)
+  const width = Math.max(...cases.map(({ name }) => name.length)) + 2
+  const lines = cases.map(({ name, title }) => `  ${name.padEnd(width)}${title}`)
   return `Measures on this machine, and prints tables. Progress goes to standard error.
 
   bench.ts [--short] [--markdown] [--rounds N] [--edits N] [NAME ...]

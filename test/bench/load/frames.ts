@@ -64,7 +64,12 @@ export function windowUpdate(bytes: number): Buffer {
 export function headerBlocks(
   path: string,
   authority: string,
-): { readonly first: Buffer; readonly later: Buffer } {
+): {
+  readonly first: Buffer
+  readonly later: Buffer
+  /** Encodes the headers of a later request of another method, which do not change the table. */
+  withPath(other: string): Buffer
+} {
   const inserted: [number, string, string][] = [
     [4, '', path],
     [1, '', authority],
@@ -79,7 +84,12 @@ export function headerBlocks(
   const first = Buffer.concat([Buffer.from([method, scheme]), ...literals])
   const newest = 62
   const indexes = inserted.map((_, place) => 0x80 | (newest + inserted.length - 1 - place))
-  return { first, later: Buffer.from([method, scheme, ...indexes]) }
+  return {
+    first,
+    later: Buffer.from([method, scheme, ...indexes]),
+    withPath: other =>
+      Buffer.concat([Buffer.from([method, scheme, 4]), text(other), Buffer.from(indexes.slice(1))]),
+  }
 }
 
 /** Encodes a text of HPACK without Huffman coding, shorter than 127 bytes. */

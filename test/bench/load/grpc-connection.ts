@@ -18,6 +18,14 @@ export interface GrpcLoadTarget {
   readonly path: string
   /** Returns whether an answer's message, without its gRPC prefix, is the expected one. */
   readonly expects: (message: Buffer) => boolean
+  /** A second request after each expected answer; the two count as one call of the load. */
+  readonly followUp?: SecondRequest
+}
+
+interface SecondRequest {
+  readonly path: string
+  /** Makes the request from the message of the first answer. */
+  readonly bodyOf: (message: Buffer) => Uint8Array
 }
 
 /** The receive window, which is refilled when half of it is used. */
@@ -36,12 +44,16 @@ export function grpcLoad(target: GrpcLoadTarget): OpenConnection {
 interface PendingCall {
   readonly call: number
   ok: boolean
+  /** The second request, if this one was the first and its answer the expected one. */
+  second?: Uint8Array
+  readonly isSecond: boolean
 }
 
-async function openGrpcConnection({ port, path, expects }: GrpcLoadTarget, listener: LoadListener) {
+async function openGrpcConnection({ port, path, expects, followUp }: GrpcLoadTarget, listener: LoadListener) {
   const blocks = headerBlocks(path, `127.0.0.1:${port}`)
   const first = requestTemplate(blocks.first)
   const later = requestTemplate(blocks.later)
+  const second = followUp && requestTemplate(blocks.withPath(followUp.path))
   const pending = new Map<number, PendingCall>()
   const reader = createFrameReader(take)
   const socket = await openLoadSocket(port, reader, listener.lost)
@@ -53,14 +65,23 @@ async function openGrpcConnection({ port, path, expects }: GrpcLoadTarget, liste
     const ended = pending.get(streamId)
     if (ended === undefined) return
     pending.delete(streamId)
-    listener.answered(ended.call, ok)
+    if (ok && second && ended.second)
+      open(second, ended.second, { call: ended.call, ok: false, isSecond: true })
+    else listener.answered(ended.call, ok)
+  }
+
+  function open(template: typeof later, body: Uint8Array, call: PendingCall): void {
+    const streamId = nextStreamId
+    nextStreamId += 2
+    pending.set(streamId, call)
+    socket.push(template(streamId, body))
   }
 
   function take(type: number, flagBits: number, streamId: number, payload: Buffer): void {
     if (type === frameTypes.data) {
       count(payload.length)
       const asked = pending.get(streamId)
-      if (asked !== undefined) asked.ok = expects(payload.subarray(grpcPrefixBytes))
+      if (asked !== undefined) takeMessage(asked, payload.subarray(grpcPrefixBytes))
     } else if (type === frameTypes.headers && (flagBits & flags.endStream) !== 0) {
       finish(streamId, pending.get(streamId)?.ok === true)
     } else if (type === frameTypes.resetStream) finish(streamId, false)
@@ -69,6 +90,11 @@ async function openGrpcConnection({ port, path, expects }: GrpcLoadTarget, liste
     } else if (type === frameTypes.ping && (flagBits & flags.ack) === 0) {
       socket.push(frame(frameTypes.ping, flags.ack, 0, Buffer.from(payload)))
     } else if (type === frameTypes.goAway) listener.lost(`port ${port} sent GOAWAY`)
+  }
+
+  function takeMessage(asked: PendingCall, message: Buffer): void {
+    asked.ok = asked.isSecond || expects(message)
+    if (asked.ok && followUp && !asked.isSecond) asked.second = followUp.bodyOf(message)
   }
 
   function count(bytes: number): void {
@@ -80,10 +106,7 @@ async function openGrpcConnection({ port, path, expects }: GrpcLoadTarget, liste
 
   return {
     send(body: Uint8Array, call: number) {
-      const streamId = nextStreamId
-      nextStreamId += 2
-      pending.set(streamId, { call, ok: false })
-      socket.push((streamId === 1 ? first : later)(streamId, body))
+      open(nextStreamId === 1 ? first : later, body, { call, ok: false, isSecond: false })
     },
     close: socket.close,
   }

@@ -10,7 +10,7 @@ export interface Question {
 }
 
 /** Returns a message of gRPC: no compression, its length, its bytes. */
-function grpcMessage(bytes: Uint8Array): Buffer {
+export function grpcMessage(bytes: Uint8Array): Buffer {
   const message = Buffer.allocUnsafe(5 + bytes.length)
   message[0] = 0
   message.writeUInt32BE(bytes.length, 1)
