@@ -6,6 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { settings as brokerSettings } from '@tollway/broker/settings.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { readSettings } from '@tollway/chassis/settings.ts'
+import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { settings as paymentsSettings } from '@tollway/payments/settings.ts'
 import { CORE_SCHEMA, dump, load } from 'js-yaml'
 import { createOperatorMetrics } from '../../operator/environments/kubernetes/metrics.ts'
@@ -185,7 +186,18 @@ async function rateLimitMetrics(t: TestContext): Promise<string> {
   const { shouldRateLimit } = callRateLimit(t, service.grpcPort)
   const descriptors = [{ entries: [{ key: 'user', value: 'a' }] }]
   for (let call = 0; call < 2; call++) await shouldRateLimit({ domain: 'shop', descriptors })
-  return (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const client = createGrpcClient(`127.0.0.1:${service.grpcPort}`)
+  t.after(() => client.close())
+  const codec = { encode: (bytes: Uint8Array) => bytes, decode: () => undefined }
+  client.bidi('/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas', codec)
+  const read = async () => (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const metrics = await waitFor('the first stream', async () => {
+    const text = await read()
+    return text.includes('ratelimit_quota_streams 1') && text
+  })
+  // Only a configuration of a feed has shared limits.
+  const others = ['quota_shares', 'quota_failed_renewals', 'quota_learning', 'leases_hits']
+  return [metrics, ...others.map(name => `ratelimit_${name} 0`)].join('\n')
 }
 
 /** The metrics of a broker that relayed a request, and refused a call. */

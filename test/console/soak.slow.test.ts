@@ -17,3 +17,21 @@ test('no page leaks memory while calls arrive and pages change', { skip: missing
   assert.deepEqual(growthFaults(first, last), [])
   assert.deepEqual(site.complaints, [])
 })
+
+test('a slow run may fill the buffers of the plots, and a leak is found after them', () => {
+  const first = { minutes: 1, heapMiB: 20, nodes: 0, listeners: 0, operatorMiB: 90, moves: 0 }
+  for (const { from, to, grew, faults } of [
+    { from: 1, to: 1.5, grew: 3.6, faults: 1 },
+    { from: 1, to: 4, grew: 5.9, faults: 0 },
+    { from: 1, to: 4, grew: 6.1, faults: 1 },
+    { from: 1, to: 60, grew: 7.1, faults: 1 },
+    { from: 6, to: 60, grew: 3.1, faults: 1 },
+  ]) {
+    const last = { ...first, minutes: to, heapMiB: first.heapMiB + grew }
+    assert.equal(
+      growthFaults({ ...first, minutes: from }, last).length,
+      faults,
+      `${grew} MiB from ${from} to ${to}`,
+    )
+  }
+})

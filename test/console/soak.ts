@@ -5,14 +5,14 @@
  */
 import { measureSoak, type SoakSample } from './measure-soak.ts'
 import { openConsole } from './open-console.ts'
-import { growthFaults } from './soak-bounds.ts'
+import { buffersMinutes, growthFaults } from './soak-bounds.ts'
 
 const minuteMs = 60_000
-/** The buffers of the plots have five minutes. */
-const warmUpMs = 6 * minuteMs
+const warmUpMs = (buffersMinutes + 1) * minuteMs
 const minutes = Number(process.argv[2] ?? 60)
 const measureMs = minutes * minuteMs - warmUpMs
-if (!(measureMs > 0)) throw new Error(`minutes ${process.argv[2]}: expected a number above 6`)
+if (!(measureMs > 0))
+  throw new Error(`minutes ${process.argv[2]}: expected a number above ${buffersMinutes + 1}`)
 
 const site = await openConsole(['--replicas', '2', '--payments'])
 process.stdout.write(

@@ -92,7 +92,7 @@ function descriptorsOf(options: TrafficOptions, depth: number): fc.Arbitrary<rea
     .record({
       key: fc.constantFrom(...keys),
       value,
-      limit: fc.option(rateLimits(options), { freq: 6 }),
+      limit: fc.oneof({ weight: 5, arbitrary: rateLimits(options) }, fc.constant(undefined)),
       flags,
       shares: fc.boolean(),
       below,

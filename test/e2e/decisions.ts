@@ -70,7 +70,7 @@ export async function startDecisions(t: Cleanup, envoyIp: string, users: Decided
   }
 }
 
-const noLoad: Load = { codes: new Map(), late: [], failed: [], async stop() {} }
+const noLoad: Load = { codes: new Map(), late: [], failed: [], setRate() {}, async stop() {} }
 
 /** Envoy lets a call without a decision pass. */
 function assertRejected(codes: ReadonlyMap<number, number>, failed: number): void {

@@ -30,8 +30,10 @@ export const routes = {
  * The ConfigMap of the Envoy of these tests: the configuration of docs/tasks/install.md as it is there, with
  * a port for statistics and the application beside it; and the same configuration a second time, which
  * calls the control.
+ *
+ * @param more listeners, which may name the clusters of the page
  */
-export function documentedEnvoy(namespace: string): object {
+export function documentedEnvoy(namespace: string, ...more: readonly object[]): object {
   const page = readFileSync(join(root, 'docs/tasks/install.md'), 'utf8')
   const [, text = ''] = /```yaml\n# envoy.yaml\n(.*?)```/s.exec(page) ?? []
   const { static_resources: documented } = load(text, { schema: CORE_SCHEMA }) as Bootstrap
@@ -39,7 +41,7 @@ export function documentedEnvoy(namespace: string): object {
   const bootstrap = {
     admin: { address: { socket_address: { address: '0.0.0.0', port_value: adminPort } } },
     static_resources: {
-      listeners: [...documented.listeners, ...copy.listeners, application],
+      listeners: [...documented.listeners, ...copy.listeners, application, ...more],
       clusters: [...documented.clusters, ...copy.clusters],
     },
   }

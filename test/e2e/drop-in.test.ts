@@ -92,8 +92,11 @@ describe('manifests for envoyproxy/ratelimit with the image of Tollway', { skip,
     await decides([200, 200, 429], user => callsOf('envoyGateway', '/', { 'x-user-id': user }))
     feed.publishConfigs('2', [policy(1)])
     await decides([200, 429], user => callsOf('envoyGateway', '/', { 'x-user-id': user }))
-    const acknowledged = feed.events('request').filter(({ text = '' }) => text === '')
-    assert.equal(acknowledged.at(-1)?.version, '2')
+    // A pod decides by a version before it acknowledges it.
+    await eventually('the acknowledgement', async () => {
+      const acknowledged = feed.events('request').filter(({ text = '' }) => text === '')
+      return acknowledged.at(-1)?.version === '2'
+    })
   })
 
   it("the metrics have the names of Envoy Gateway's mapping", async () => {

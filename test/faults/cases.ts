@@ -5,6 +5,7 @@ import { exactnessCases } from './exactness.ts'
 import { failoverFaults } from './failover-faults.ts'
 import type { FaultCase } from './fault-case.ts'
 import { fullRateCase } from './full-rate.ts'
+import { leasesCase, leasesOfWindowsCase } from './leases.ts'
 import { memcachedFaults } from './memcached-faults.ts'
 import { processFaults } from './process-faults.ts'
 import { redisFaults } from './redis-faults.ts'
@@ -20,6 +21,8 @@ export const cases: readonly FaultCase[] = [
   ...memcachedFaults,
   ...exactnessCases,
   exactAlgorithmsCase,
+  leasesCase,
+  leasesOfWindowsCase,
   ...processFaults,
   clockStepsCase,
 ]

@@ -51,6 +51,8 @@ const essential: ReadonlySet<string> = new Set([
   'exact-redis',
   'exact-memcached',
   'exact-algorithms',
+  'leases',
+  'leases-windows',
   'drain',
   'worker-killed',
   'clock-steps',

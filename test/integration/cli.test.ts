@@ -173,6 +173,47 @@ test('translate prints what the feed would publish, and reports what it leaves o
   assert.match(empty.err, /^m: no resource found: expected RateLimitConfig/)
 })
 
+const quotas = `apiVersion: tollway.dev/v1alpha1
+kind: RateLimitConfig
+metadata: {name: quotas}
+spec:
+  domain: quotas
+  descriptors:
+    - key: plan
+      value: free
+      descriptors: [{key: user, rateLimit: {unit: second, requestsPerUnit: 200, delivery: Quota}}]
+    - {key: path, rateLimit: {unit: second, requestsPerUnit: 200}}
+`
+
+test('translate prints the quota filter of Envoy', async () => {
+  const { folder } = openFolder({ 'm/a.yaml': quotas, 'n/a.yaml': quotas.replace(', delivery: Quota', '') })
+  const translate = (...args: string[]) => inThisProcess('translate', '-o', 'envoy-quota', '-f', ...args)
+  const { code, out, err } = await translate(join(folder, 'm'), '--header', 'user=x-user')
+  assert.deepEqual([code, err], [0, ''])
+  assert.match(out, /^- name: envoy\.filters\.http\.rate_limit_quota\n/)
+  assert.match(out, /header_name: x-user\n/)
+  const none = await translate(join(folder, 'n'))
+  assert.deepEqual([none.code, none.out, none.err], [1, '', 'no rule has delivery: Quota\n'])
+  const wrong = await translate(join(folder, 'm'), '--header', 'user')
+  assert.equal(wrong.code, 2)
+  assert.match(wrong.err, /--header user: expected KEY=HEADER, such as user=x-user/)
+})
+
+test('try shows the limit of a bucket, in any order of its entries', async () => {
+  const { folder } = openFolder({ 'm/a.yaml': quotas })
+  const attempt = (...args: string[]) =>
+    inThisProcess('try', '-f', join(folder, 'm'), '-d', 'quotas', ...args)
+  const bucket = await attempt('-e', 'plan=free,user=alice', '--bucket', 'user=alice,plan=free')
+  assert.equal(bucket.code, 0)
+  assert.match(bucket.out, /=> quotas\.plan_free\.user: 200\/second\n.*\n? *delivery: Quota: proxies/)
+  assert.equal(bucket.out.match(/^plan=free user=alice$/gm)?.length, 2)
+  const called = await attempt('--bucket', 'path=/')
+  assert.equal(called.code, 1)
+  assert.match(called.out, /=> no share: quotas\.path does not have delivery: Quota/)
+  const { err } = await attempt('--bucket', 'path')
+  assert.match(err, /--bucket path: "path" is not KEY=VALUE/)
+})
+
 test('try prints which rule matches, or why none does', async () => {
   const text = manifest('a', 'shop', { user: '3/day' })
   const { folder, tollway, write } = openFolder({ 'm/a.yaml': text })

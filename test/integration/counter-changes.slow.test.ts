@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, type TestContext, test } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { RateLimitDomain } from '@tollway/ratelimit/rules/model.ts'
 import type { RateLimitProcess } from '../support/rate-limit-process.ts'
 import { startRedisCluster } from '../support/redis-cluster.ts'
@@ -26,9 +27,9 @@ function limitBy(algorithm: Algorithm): RateLimitDomain {
 
 const alice = { domain: 'shop', entries: [{ key: 'user', value: 'alice' }] }
 
-/** Starts three pods of two workers each, with local caches. */
-async function startPods(t: TestContext, algorithm: Algorithm, env: Readonly<Record<string, string>>) {
-  const { port, sessions, table } = await startReportingOperator(t, limitBy(algorithm))
+/** Starts three pods with local caches, of two workers each by default. */
+async function startPods(t: TestContext, config: RateLimitDomain, env: Readonly<Record<string, string>>) {
+  const { port, sessions, table } = await startReportingOperator(t, config)
   const all = {
     ...{ BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', LocalCacheSizeInBytes: '1000000' },
     ...{ WORKERS: `${workers}`, ...env },
@@ -36,7 +37,7 @@ async function startPods(t: TestContext, algorithm: Algorithm, env: Readonly<Rec
   const pods = await Promise.all(uids.map(uid => startReportingProcess(t, port, uid, all)))
   await waitFor('the sessions of all workers', () => {
     const ready = table.sessions().filter(({ state }) => state.domains.has('shop'))
-    return ready.length === uids.length * workers
+    return ready.length === uids.length * Number(all.WORKERS)
   })
   return { pods, sessions }
 }
@@ -69,14 +70,11 @@ async function changesEverywhere(
   algorithm: Algorithm,
   env: Readonly<Record<string, string>>,
 ) {
-  const { pods, sessions } = await startPods(t, algorithm, env)
+  const { pods, sessions } = await startPods(t, limitBy(algorithm), env)
   assert.equal(await exhaust(pods), 3)
   const [afterReset, afterRaise, afterSecondRaise] = allowedAfter[algorithm]
-  const tookMs: number[] = []
   const change = async (by?: number) => {
-    const startMs = performance.now()
     const changed = await (by === undefined ? sessions.reset(alice) : sessions.raise(alice, by))
-    tookMs.push(performance.now() - startMs)
     assert.deepEqual([changed.confirmed, changed.missing], [uids, []])
     return changed.counters[0]?.value
   }
@@ -89,13 +87,7 @@ async function changesEverywhere(
     await change(2)
     assert.equal(await exhaust(pods), afterSecondRaise)
   }
-  t.diagnostic(`changes with all confirmations took ${tookMs.map(ms => ms.toFixed(1)).join(', ')} ms`)
-  const median = tookMs.toSorted((a, b) => a - b)[Math.floor(tookMs.length / 2)] ?? Number.NaN
-  assert.ok(median < confirmedWithinMs, `${tookMs}`)
 }
-
-/** All pods have dropped the key within this time. One change may wait for other tests. */
-const confirmedWithinMs = 200
 
 describe('changes of counters at three pods of two workers', { skip: missingProgram('redis-server') }, () => {
   let redis: RedisServer
@@ -123,5 +115,42 @@ describe('changes of counters at three pods of two workers', { skip: missingProg
     const set = await startRedisSentinels()
     t.after(() => set.stop())
     await changesEverywhere(t, 'TokenBucket', { KVSTORE_TYPE: 'SENTINEL', KVSTORE_URL: set.url })
+  })
+
+  test('a reset and a raise revoke the leases of all pods', async t => {
+    const config = limitBy('TokenBucket')
+    const [rule] = config.descriptors
+    assert.ok(rule?.rateLimit)
+    const rateLimit = { ...rule.rateLimit, requestsPerUnit: 1, burst: 300, counting: 'Leased' } as const
+    const leased = { ...config, descriptors: [{ ...rule, rateLimit }] }
+    const { pods, sessions } = await startPods(t, leased, {
+      ...{ KVSTORE_URL: `127.0.0.1:${redis.port}`, CACHE_KEY_PREFIX: 'leased', WORKERS: '1' },
+    })
+    /** Calls all pods at once until nothing is allowed, also after they have returned what they do not use. */
+    const admitAll = async () => {
+      let [all, allowed] = [0, 0]
+      do {
+        const calls = pods.flatMap(pod => Array.from({ length: 150 }, () => pod.ask('shop', 'user', 'alice')))
+        allowed = (await Promise.all(calls)).filter(code => code === 200).length
+        all += allowed
+        await pause(1_200)
+      } while (allowed > 0)
+      return all
+    }
+    assert.equal(await admitAll(), 300)
+    await sessions.reset(alice)
+    assert.equal(await admitAll(), 300)
+    await sessions.raise(alice, 20)
+    assert.equal(await admitAll(), 20)
+    // Leases are open when the next reset comes. They are dropped, and everything is there again.
+    await waitFor('a lease', async () => {
+      await sessions.reset(alice)
+      const calls = pods.flatMap(pod => Array.from({ length: 60 }, () => pod.ask('shop', 'user', 'alice')))
+      await Promise.all(calls)
+      const stats = await Promise.all(pods.map(pod => pod.stats()))
+      return stats.some(all => (all['ratelimit.leases.hits'] ?? 0) > 0)
+    })
+    await sessions.reset(alice)
+    assert.equal(await admitAll(), 300)
   })
 })

@@ -3,6 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { runTollway } from '../../operator/cli/tollway-program.ts'
+import { callBudgets } from '../support/call-budgets.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { runCaptured } from '../support/run-captured.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -55,6 +56,19 @@ test('the counters and whatif commands use the operator on this machine', { skip
 
   const { out } = await run('counters', 'get', ...alice)
   assert.match(out, /^RULE +VALUE +LIMIT +REMAINING +RESET +KEY\ncheckout\.user +\d+ +3 +0 +\d+s +\S+\n$/)
+
+  const { reserve } = callBudgets(t, tollway.grpcPort)
+  const descriptor = { entries: [{ key: 'user', value: 'bob' }] }
+  const made = await reserve({ domain: 'checkout', descriptor, amount: 2n, ttl: { seconds: 600n } })
+  assert.ok(made.result.case === 'reservation')
+  const bob = ['--domain', 'checkout', '--entries', 'user=bob']
+  const { id, expiresAt } = made.result.value
+  const expires = new Date(Number(expiresAt?.seconds) * 1000 + (expiresAt?.nanos ?? 0) / 1e6).toISOString()
+  const { out: reserved } = await run('counters', 'get', ...bob)
+  const [, ...lines] = reserved.split(/\n/).map(line => line.replaceAll(/ +/g, ' '))
+  assert.match(lines[0] ?? '', /^checkout\.user 2 3 1 /)
+  assert.deepEqual(lines.slice(1, 4), [...['', 'reserved: 2 in 1 reservation', 'RESERVATION AMOUNT EXPIRES']])
+  assert.equal(lines[4], `${id} 2 ${expires}`)
 
   const file = join(temporaryFolder('what-if'), 'checkout.yaml')
   writeFileSync(file, manifest(1))

@@ -214,6 +214,7 @@ for (const allOrNothing of [false, true]) {
         if (code === 200) await waitFor('the cost of the call', async () => (await hits()) === 30 * call)
       }
       assert.deepEqual(codes, [200, 200, 200, 200, 429, 429], team)
+      assert.equal(await hits(), 120, 'the example states how much more than 100 is used')
     }
   })
 }

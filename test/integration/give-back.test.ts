@@ -1,19 +1,20 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { RateLimitResponse_Code as Code } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { callBudgets } from '../support/call-budgets.ts'
 import { rateLimitFiles, userLimit } from '../support/rate-limit-files.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 
-/** Starts two processes on one Redis, each with a local cache, and with a limit of three a day. */
-async function startBoth(t: TestContext) {
+/** Starts two processes on one Redis, each with a local cache. */
+async function startBoth(t: TestContext, limit: string) {
   const redis = await startRedis()
   t.after(() => redis.stop())
   const env = {
     ...{ BACKEND_TYPE: 'redis', KVSTORE_SOCKET_TYPE: 'tcp', KVSTORE_URL: `127.0.0.1:${redis.port}` },
-    ...{ LocalCacheSizeInBytes: '1000000', ...rateLimitFiles(userLimit('3/day')).env },
+    ...{ LocalCacheSizeInBytes: '1000000', ...rateLimitFiles(userLimit(limit)).env },
   }
   const services = await Promise.all([startRateLimit(t, env), startRateLimit(t, env)])
   await Promise.all(services.map(service => service.serves()))
@@ -37,7 +38,7 @@ async function startBoth(t: TestContext) {
 
 test('hits that one process gives back end the rejections from the local caches of all', async t => {
   if (!requireProgram(t, 'redis-server')) return
-  const { redis, first, second, isOver, subscribers, cached, services } = await startBoth(t)
+  const { redis, first, second, isOver, subscribers, cached, services } = await startBoth(t, '3/day')
   const exhaust = async () => {
     for (let call = 0; call < 3; call++) assert.equal(await isOver(first), false)
     for (const caller of [first, second, first, second]) assert.equal(await isOver(caller), true)
@@ -70,3 +71,28 @@ test('hits that one process gives back end the rejections from the local caches 
   await waitFor('the cache to be cleared', async () => !(await isOver(second, 0n)))
   assert.equal(await isOver(second), false)
 })
+
+for (const end of ['Commit', 'Release', 'time'] as const) {
+  test(`what a reservation gives back by ${end} ends the rejections from the local caches of both`, async t => {
+    if (!requireProgram(t, 'redis-server')) return
+    const { redis, first, second, isOver, cached, services } = await startBoth(t, '5/day')
+    const [atFirst, atSecond] = services.map(({ grpcPort }) => callBudgets(t, grpcPort))
+    assert.ok(atFirst && atSecond)
+    const descriptor = { entries: [{ key: 'user', value: 'alice' }] }
+    const { result } = await atFirst.reserve({
+      ...{ domain: 'shop', descriptor, amount: 5n, ttl: { seconds: end === 'time' ? 3n : 60n } },
+    })
+    assert.ok(result.case === 'reservation')
+    for (const caller of [first, second, first, second]) assert.equal(await isOver(caller), true)
+    assert.deepEqual(await cached(), [1, 1])
+    const { id } = result.value
+    const used = end === 'Commit' ? 1n : 0n
+    if (end === 'Commit') await atSecond.commit({ id, actual: used })
+    else if (end === 'Release') await atSecond.release({ id })
+    for (const caller of [first, second]) {
+      await waitFor('a call to be admitted', async () => !(await isOver(caller, 0n)), 15_000)
+    }
+    const key = (await redis.command('KEYS', 'shop_*')).trim()
+    assert.equal(await redis.command('GET', key), `${used + 2n}`, 'it counts two rejected calls')
+  })
+}

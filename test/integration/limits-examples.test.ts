@@ -5,6 +5,7 @@ import { test } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { createGrpcServer } from '@tollway/grpc/server/create-server.ts'
+import { encodeDomain } from '@tollway/ratelimit/config/domain-codec.ts'
 import { openCalendar } from '@tollway/ratelimit/rules/calendar.ts'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
 import { CORE_SCHEMA, load } from 'js-yaml'
@@ -14,7 +15,10 @@ import { translateRateLimitConfig } from '../../operator/kinds/rate-limit-config
 import { Feed } from '../../operator/xds/feed.ts'
 import { createSnapshot } from '../../operator/xds/snapshot.ts'
 import { freePorts } from '../support/free-ports.ts'
+import { encodeResponse, startLimitFeed } from '../support/limit-feed.ts'
+import { startMemcached } from '../support/memcached-server.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { requireProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -77,12 +81,33 @@ const limits: Readonly<Record<string, readonly (readonly [string, string, RegExp
   'token-budget': [
     ['team=search', '(named tokens): 100/hour in a TokenBucket of 100', /rejected requests are counted\n/],
   ],
+  leased: [
+    [
+      'tenant=acme',
+      '(named per-tenant): 300000/minute',
+      /each pod takes 10 to 50 ms .*, at most 18750: so many for each pod/,
+    ],
+    [
+      'service=a',
+      '5000/second in a TokenBucket of 8000',
+      /new request every 0.2 ms; .*\n.*, at most 500: so many for each pod/,
+    ],
+    [
+      'user=alice',
+      'fast 200/second; daily 100000/day',
+      /at most 6250: so many for each pod[\s\S]*fast: window from/,
+    ],
+  ],
+  quota: [
+    ['user=alice', '(named per-user): 100/second', /delivery: Quota: proxies that report their use/],
+    ['path=/search,plan=free', '(named free-search): 30/second in a TokenBucket of 60', /delivery: Quota/],
+  ],
   'llm-budget': [['customer=acme', '(named tokens): 1000/month of Europe/Copenhagen', window]],
   concurrency: [
     [
-      'user=alice',
-      '(named in-flight): 10 at the same time',
-      /held until its caller gives its hits back \(is_negative_hits\), or after 30 s, .*\n.*counted under .*_Concurrency\n/,
+      'tenant=acme',
+      '(named in-flight): 20 at the same time',
+      /held until its caller gives its hits back \(is_negative_hits\), and for at most 30 s\n.*counted under .*_Concurrency\n/,
     ],
   ],
   match: [
@@ -162,40 +187,95 @@ test('a process lists its features, gets the examples from the feed, and enforce
     /budget: unit=MONTH requests_per_unit=5000 unit_multiplier=3 time_zone=UTC anchor_month=2 tzdata=/,
   )
 
-  const codes: number[] = []
-  const windows = openCalendar({ unit: 'day', timeZone: 'Europe/Copenhagen' })
-  const dayAt = () => windows.windowAt(Math.floor(Date.now() / 1000)).start
-  const day = dayAt()
-  for (let call = 0; call < 4; call += 1) codes.push(await service.ask('calendar', 'reset', 'alice'))
-  if (dayAt() === day) assert.deepEqual(codes, [200, 200, 200, 429])
+  const days = openCalendar({ unit: 'day', timeZone: 'Europe/Copenhagen' })
+  const dayOfCopenhagen = () => days.windowAt(Math.floor(Date.now() / 1000)).start
+  const codes = await inOneWindow(dayOfCopenhagen, async attempt => {
+    const found: number[] = []
+    for (let call = 0; call < 4; call += 1) found.push(await service.ask('calendar', 'reset', attempt))
+    return found
+  })
+  assert.deepEqual(codes, [200, 200, 200, 429])
   await enforcesAlgorithms(service)
   await enforcesTogether(service)
   await enforcesMatches(service)
 })
 
-/** Calls around the end of a minute are not comparable. */
+test('memcached counts the example of match like memory does', async t => {
+  if (!requireProgram(t, 'memcached')) return
+  const memcached = await startMemcached()
+  t.after(() => memcached.stop())
+  const feed = await startLimitFeed()
+  t.after(() => feed.stop())
+  feed.send(encodeResponse('1', [encodeDomain(readContent('match'))]))
+  const service = await startRateLimit(t, {
+    BACKEND_TYPE: 'memcache',
+    MEMCACHE_HOST_PORT: memcached.address,
+    RESPONSE_HEADERS: 'ietf-draft',
+    ...feed.settings,
+  })
+  await service.serves()
+  await enforcesMatches(service)
+})
+
+/** Returns the window of so many seconds. */
+const windowOf = (seconds: number) => () => Math.floor(Date.now() / 1000 / seconds)
+
+/** Resolves with what `run` finds within one window. It is given other values for each attempt. */
+async function inOneWindow<T>(window: () => number, run: (attempt: string) => Promise<T>): Promise<T> {
+  for (let attempt = 0; attempt < 20; attempt++) {
+    const began = window()
+    const found = await run(`${attempt}`)
+    if (window() === began) return found
+  }
+  return assert.fail('each attempt took longer than a window')
+}
+
 async function enforcesMatches(service: RateLimitProcess): Promise<void> {
-  const minute = () => Math.floor(Date.now() / 60_000)
-  const askAddresses = async (prefix: string) => {
+  const ask = async (entry: string) => {
+    const headers = (await askAll(service, 'match', entry)).headers.join()
+    return { limit: Number(/q=(\d+)/.exec(headers)?.[1]), left: Number(/r=(\d+)/.exec(headers)?.[1]) }
+  }
+  /** What each of these leaves of its limit. */
+  const remaining = async (...entries: readonly string[]) => {
+    const found: string[] = []
+    for (const entry of entries) {
+      const { limit, left } = await ask(entry)
+      found.push(`${left} of ${limit}`)
+    }
+    return found
+  }
+  const network = (attempt: string, subnet: number) => `2001:db9:${attempt}:${subnet}:`
+  const rejected = await inOneWindow(windowOf(60), async attempt => {
     const codes: number[] = []
     for (let call = 1; call <= 102; call++)
-      codes.push(await service.ask('match', 'remote_address', prefix + call))
+      codes.push(await service.ask('match', 'remote_address', `${network(attempt, 0)}:${call}`))
     return codes.filter(code => code === 429).length
-  }
-  const began = minute()
-  const [network, other, offices] = [
-    await askAddresses('2001:db9::'),
-    await askAddresses('192.0.2.'),
-    await askAddresses('10.1.2.'),
-  ]
-  const [gold, platinum] = [
-    await askAll(service, 'match', 'plan=gold'),
-    await askAll(service, 'match', 'plan=platinum'),
-  ]
-  if (minute() !== began) return
-  assert.deepEqual([network, other, offices], [2, 0, 0], 'only the addresses of a /64 count together')
-  const remaining = ({ headers }: typeof gold) => /r=(\d+)/.exec(headers.join())?.[1]
-  assert.deepEqual([remaining(gold), remaining(platinum)], ['9999', '9998'], 'both plans share a counter')
+  })
+  assert.equal(rejected, 2, 'the addresses of a /64 count together')
+  const ofAddresses = await inOneWindow(windowOf(60), attempt =>
+    remaining(
+      ...[`${network(attempt, 1)}:1`, `${network(attempt, 1)}:2`, `${network(attempt, 2)}:1`]
+        .concat(`192.0.${attempt}.1`, `192.0.${attempt}.2`, `10.1.${attempt}.1`, `10.1.${attempt}.2`)
+        .map(address => `remote_address=${address}`),
+    ),
+  )
+  assert.deepEqual(
+    ofAddresses,
+    ['99 of 100', '98 of 100', '99 of 100', '99 of 100', '99 of 100', '999 of 1000', '999 of 1000'],
+    'another /64 has its own counter, as each IPv4 address does',
+  )
+  /** The limits of two entries, and how much less the second leaves: an earlier attempt may have counted too. */
+  const shared = (seconds: number, one: string, other: string) =>
+    inOneWindow(windowOf(seconds), async () => {
+      const [first, second] = [await ask(one), await ask(other)]
+      return [first.limit, second.limit, first.left - second.left]
+    })
+  assert.deepEqual(await shared(1, 'path=/v2/search', 'path=/v3/search/a'), [50, 50, 1])
+  assert.deepEqual(await shared(3_600, 'plan=gold', 'plan=platinum'), [10_000, 10_000, 1])
+  const ofFirstVersion = await inOneWindow(windowOf(1), attempt =>
+    remaining(`path=/v1/search/${attempt}`, `path=/v1/${attempt}`),
+  )
+  assert.deepEqual(ofFirstVersion, ['19 of 20', '19 of 20'], 'the prefix goes before the regex')
 }
 
 /** An answer of `/json`: the status code and the response headers. */
@@ -224,23 +304,24 @@ async function enforcesAlgorithms(service: RateLimitProcess): Promise<void> {
   assert.equal(logins.filter(code => code === 200).length, 5)
 }
 
-/** Calls around midnight are not comparable. */
 async function enforcesTogether(service: RateLimitProcess): Promise<void> {
-  const day = () => Math.floor(Date.now() / 86_400_000)
-  const began = day()
-  const fast = () => Math.floor(Date.now() / 15_000)
-  const beganFast = fast()
-  const several = await Promise.all(
-    Array.from({ length: 12 }, () => askAll(service, 'several-limits', 'user=alice')),
-  )
-  if (fast() === beganFast) assert.equal(several.filter(({ code }) => code === 200).length, 10)
+  const admitted = await inOneWindow(windowOf(15), async attempt => {
+    const ask = () => service.ask('several-limits', 'user', attempt)
+    const codes = await Promise.all(Array.from({ length: 12 }, ask))
+    return codes.filter(code => code === 200).length
+  })
+  assert.equal(admitted, 10)
 
-  const both = () => askAll(service, 'all-or-nothing', 'user=alice', 'tenant=acme')
-  const codes = [(await both()).code, (await both()).code, (await both()).code]
-  const alone: number[] = []
-  for (let call = 0; call < 2; call++) alone.push(await service.ask('all-or-nothing', 'user', 'alice'))
-  const { headers } = await askAll(service, 'headers', 'user=alice', 'service=web')
-  if (day() !== began) return
+  const { codes, alone, headers } = await inOneWindow(windowOf(86_400), async attempt => {
+    const both = async () =>
+      (await askAll(service, 'all-or-nothing', `user=${attempt}`, `tenant=${attempt}`)).code
+    const ask = () => service.ask('all-or-nothing', 'user', attempt)
+    return {
+      codes: [await both(), await both(), await both()],
+      alone: [await ask(), await ask()],
+      headers: (await askAll(service, 'headers', `user=${attempt}`, 'service=web')).headers,
+    }
+  })
   assert.deepEqual(codes, [200, 200, 429])
   assert.deepEqual(alone, [200, 429], 'the rejected request did not count for the user')
   assert.equal(headers[0], 'RateLimit-Policy: "per-user";q=2;w=86400')

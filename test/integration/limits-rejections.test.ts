@@ -2,6 +2,8 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
+import { startMemcached } from '../support/memcached-server.ts'
+import { startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -59,4 +61,27 @@ test('a status has the command that a Redis login rejects, and fixed windows con
     /it needs algorithms, which Redis rejects: NOPERM.*'evalsha' command/,
   )
   assert.deepEqual(await callThreeTimes(tollway, 'plain'), [200, 200, 429])
+})
+
+test('a status has what a process with memcached rejects, although the operator does not run it', async t => {
+  if (!requireProgram(t, 'memcached')) return
+  const memcached = await startMemcached()
+  t.after(() => memcached.stop())
+  const tollway = await startTollway(t, { 'plain.yaml': plain, 'bucket.yaml': bucket })
+  await tollway.ready()
+  const own = await startRateLimit(t, {
+    BACKEND_TYPE: 'memcache',
+    MEMSTORE_HOST_PORT: `127.0.0.1:${memcached.port}`,
+    CONFIG_TYPE: 'GRPC_XDS_SOTW',
+    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${tollway.feedPort}`,
+    CONFIG_GRPC_XDS_NODE_METADATA: 'uid:own,pod:own-0',
+  })
+  assert.match(
+    await waitForRejection(tollway, 'bucket'),
+    /^own-0 rejected it: it needs algorithms, which memcached cannot count; use BACKEND_TYPE redis or memory/,
+  )
+  await own.serves()
+  assert.deepEqual(await callThreeTimes(tollway, 'bucket'), [200, 200, 429], 'the process of the operator')
+  await own.program.end('SIGTERM')
+  await tollway.ready()
 })

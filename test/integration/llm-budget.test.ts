@@ -19,6 +19,13 @@ interface Answer {
   readonly error: { readonly code: string; readonly message: string }
 }
 
+/** The date and the time in Copenhagen, to the nearest minute. */
+function showInCopenhagen(ms: number): string {
+  const parts = { day: '2-digit', month: 'long', hour: '2-digit', minute: '2-digit' } as const
+  const format = new Intl.DateTimeFormat('en-GB', { timeZone: 'Europe/Copenhagen', ...parts })
+  return format.format(Math.round(ms / 60_000) * 60_000)
+}
+
 const read = async (response: Response) => (await response.json()) as Answer
 
 test('the server of the example reserves a budget of tokens, and gives back what was not used', async t => {
@@ -52,7 +59,9 @@ test('the server of the example reserves a budget of tokens, and gives back what
   const tooMuch = await send({ max_tokens: 977 })
   assert.equal(tooMuch.status, 429)
   assert.equal((await read(tooMuch)).error.code, 'insufficient_quota')
-  assert.ok(Number(tooMuch.headers.get('retry-after')) >= 1)
+  const resetMs = Date.now() + Number(tooMuch.headers.get('retry-after')) * 1000
+  assert.ok(resetMs > Date.now() && resetMs < Date.now() + 32 * 24 * 3_600_000)
+  assert.match(showInCopenhagen(resetMs), /^01 \w+ at 00:00$/, 'the budget begins anew with the month')
 
   const leaving = new AbortController()
   const left = await send({ max_tokens: 976, stream: true }, { signal: leaving.signal })

@@ -195,7 +195,7 @@ test('a broker in memory: a producer continues after its connection is lost', as
       lose: proxy => proxy.cut(),
       again: broker,
     })
-    assert.ok(tookMs < 1_000, `it took ${tookMs} ms`)
+    assert.ok(tookMs < 4_000, `it took ${tookMs} ms`)
     assert.equal(await statistic(broker, 'producers_restarted'), 1)
   })
 })
@@ -296,7 +296,7 @@ test('brokers over Redis', async t => {
       ['again-back', [second, first], first],
     ] as const) {
       const { tookMs } = await beginsAgain(t, requestId, { brokers, lose: proxy => proxy.cut(), again })
-      assert.ok(tookMs < 1_000, `${requestId} took ${tookMs} ms`)
+      assert.ok(tookMs < 1_800, `${requestId} took ${tookMs} ms`)
     }
     const counts = await Promise.all([first, second].map(one => statistic(one, 'producers_restarted')))
     assert.deepEqual(counts, [2, 1])

@@ -228,7 +228,8 @@ test('brokers over Redis post each begin and each end once', async t => {
     await begin(t, three, 'kiosk-1', 'r6')
     await posted('r6', ['begun r6'])
     await three.program.end('SIGKILL')
-    await waitFor('the end', () => texts('r6').length > 1)
+    // The other brokers count it as lost when it has been silent for 5 s and has not answered.
+    await waitFor('the end', () => texts('r6').length > 1, 60_000)
     // Both peers have seen the end now; only one has reported it.
     for (const { debug } of brokers) {
       await waitFor('the peer to know', async () => {

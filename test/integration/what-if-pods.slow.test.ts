@@ -75,6 +75,57 @@ describe('a what-if over several pods with one Redis', { concurrency: 2, skip },
     assert.deepEqual([keys.length, keys[0]?.hits, keys[0]?.refusedProposed], [40, 2, 1])
   })
 
+  test('rules with match and groupBy are replayed, and proposed', async t => {
+    const matching = (ipv4Prefix: number, shareThreshold: boolean): Domain => {
+      const base = perDay(3)
+      const [rule] = base.descriptors
+      assert.ok(rule)
+      const networks = { match: { cidr: ['10.0.0.0/8'] }, groupBy: { ipv4Prefix } }
+      const paths = { match: { prefix: '/api/' }, shareThreshold }
+      return {
+        ...base,
+        descriptors: [
+          { ...rule, key: 'ip', value: 'inside', ...networks },
+          { ...rule, key: 'path', value: 'api', ...paths },
+        ],
+      }
+    }
+    const { pods, sessions } = await startPods(t, ['a', 'b'], matching(24, true))
+    const codes: (number | undefined)[] = []
+    const addresses = [
+      '10.0.0.1',
+      '10.0.0.2',
+      '::ffff:10.0.0.3',
+      '10.0.0.4',
+      '10.0.1.1',
+      '10.0.1.2',
+      '192.0.2.1',
+    ]
+    const paths = ['/api/a', '/api/b', '/api/c', '/api/d', '/api/e', '/docs']
+    for (const [key, values] of Object.entries({ ip: addresses, path: paths })) {
+      for (const [call, value] of values.entries()) {
+        codes.push(await pods[call % 2]?.ask('shop', key, value))
+        // Calls of two pods in one millisecond have no order.
+        const answeredMs = Date.now()
+        await waitFor('the next millisecond', () => Date.now() > answeredMs)
+      }
+    }
+    assert.deepEqual(codes.join(), '200,200,200,429,200,200,200,200,200,200,429,429,200')
+    const { now, proposed, keys } = await whatIf(sessions, matching(16, false))
+    assert.deepEqual(pickHits(now), [
+      { rule: 'shop.ip_inside', allowed: 5, refused: 1 },
+      { rule: 'shop.path_api', allowed: 3, refused: 2 },
+    ])
+    assert.deepEqual(pickHits(proposed), [
+      { rule: 'shop.ip_inside', allowed: 3, refused: 3 },
+      { rule: 'shop.path_api', allowed: 5, refused: 0 },
+    ])
+    const changed = keys.map(({ entries, refusedNow, refusedProposed }) => {
+      return `${entries[0]?.value} ${refusedNow} ${refusedProposed}`
+    })
+    assert.deepEqual(changed.toSorted(), ['/api/d 1 0', '/api/e 1 0', '10.0.1.1 0 1', '10.0.1.2 0 1'])
+  })
+
   test('with hashed keys, pods send their calls encrypted', async t => {
     const salted = { DECISION_KEYS_HASHED: 'true', DECISION_KEYS_SALT: 'salt' }
     const { pods, sessions, table } = await startPods(t, ['a', 'b'], perDay(3), salted)

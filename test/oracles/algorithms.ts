@@ -57,7 +57,7 @@ export function tokenBucket(window: number, before = { missing: 0n, at: Number.N
 }
 
 /**
- * The holds of admitted calls, each with its end and what is left of it. After a step back of the clock they
+ * The holds of counted calls, each with its end and what is left of it. After a step back of the clock they
  * last as long as at the last change.
  */
 export function concurrency(
@@ -67,12 +67,15 @@ export function concurrency(
   let { holds, at } = before
   return {
     clone: () => concurrency(lease, { holds, at }),
-    call({ now, hits, limit }, adds) {
+    call(call, adds) {
+      const { now, hits, limit } = call
       const back = Math.max(0, at - now)
       let open = holds.map(hold => ({ ...hold, until: hold.until - back })).filter(({ until }) => until > now)
       const held = open.reduce((sum, hold) => sum + hold.hits, 0n)
       const admitted = hits < 0 || held + BigInt(hits) <= BigInt(limit)
-      const isChanged = back > 0 || open.length < holds.length || admitted
+      const room = 2n * BigInt(limit) - held
+      const more = hits < 0 ? 0n : added(call, admitted, room > 0n ? room : 0n)
+      const isChanged = back > 0 || open.length < holds.length || admitted || more > 0n
       if (hits < 0) {
         let left = BigInt(-hits)
         open = open.map(({ until, hits }) => {
@@ -80,7 +83,7 @@ export function concurrency(
           left -= ended
           return { until, hits: hits - ended }
         })
-      } else if (admitted) open.push({ until: now + lease, hits: BigInt(hits) })
+      } else if (more > 0n) open.push({ until: now + lease, hits: more })
       open = open.filter(hold => hold.hits > 0n).sort((a, b) => a.until - b.until)
       if (adds && isChanged) [holds, at] = [open, now]
       return admitted

@@ -1,7 +1,8 @@
-# Reads lines of JSON, {"rules": [...], "values": [...]}, and writes for each line the index of the rule that each value
-# matches, or -1. The rules are those of one key on one level. Slow and simple: it tries every rule.
+# Reads lines of JSON, {"rules": [...], "values": [...]}, and writes for each line what each value of the key "k" matches:
+# the index of the rule, or -1, and what the counter is named after. Slow and simple: it tries every rule of the level.
 import ipaddress
 import json
+import re
 import sys
 
 import re2
@@ -17,34 +18,38 @@ def to_address(text):
     return getattr(address, 'ipv4_mapped', None) or address
 
 
-def contains(network, address):
-    return address is not None and address.version == network.version and address in network
+def rank(rule, value, address):
+    """Returns the precedence of the rule and the length of its pattern, or None if it does not match."""
+    name = '_'.join(filter(None, [rule['key'], rule['value']]))
+    kind, want = next(iter(rule.get('match', {'value': rule['value']}).items()))
+    if kind == 'value' and '*' in name:
+        return (2, 0) if re.fullmatch('.*'.join(map(re.escape, name.split('*'))), f'k_{value}', re.DOTALL) else None
+    if kind == 'value' and (want == '' or want == value):
+        return (1, 0) if want == '' else (9, 0)
+    if kind == 'exact' and want == value or kind == 'oneOf' and value in want:
+        return (8 if kind == 'exact' else 7, 0)
+    if kind == 'cidr' and address is not None:
+        networks = [n for n in map(ipaddress.ip_network, want) if n.version == address.version and address in n]
+        return (6, max(n.prefixlen for n in networks)) if networks else None
+    if kind == 'prefix' and value.startswith(want) or kind == 'suffix' and value.endswith(want):
+        return (5 if kind == 'prefix' else 4, len(want))
+    return (3, 0) if kind == 'regex' and re2.fullmatch(want, value) else None
 
 
 def find(rules, value):
-    exact = [i for i, rule in enumerate(rules) if not rule.get('match') and rule['value'] == value != '']
-    exact += [i for i, rule in enumerate(rules) if rule.get('match', {}).get('exact') == value]
-    exact += [i for i, rule in enumerate(rules) if value in rule.get('match', {}).get('oneOf', [])]
-    if exact:
-        return exact[0]
     address = to_address(value)
-    longest = []
-    for i, rule in enumerate(rules):
-        match = rule.get('match', {})
-        for network in map(ipaddress.ip_network, match.get('cidr', [])):
-            if contains(network, address):
-                longest.append((3, network.prefixlen, i))
-        if 'prefix' in match and value.startswith(match['prefix']):
-            longest.append((2, len(match['prefix']), i))
-        if 'suffix' in match and value.endswith(match['suffix']):
-            longest.append((1, len(match['suffix']), i))
-    if longest:
-        return max(longest)[2]
-    for i, rule in enumerate(rules):
-        regex = rule.get('match', {}).get('regex')
-        if regex is not None and re2.fullmatch(regex, value):
-            return i
-    return next((i for i, rule in enumerate(rules) if not rule.get('match') and rule['value'] == ''), -1)
+    ranks = [(*found, -i) for i, rule in enumerate(rules) if (found := rank(rule, value, address))]
+    if not ranks:
+        return [-1, '']
+    index = -max(ranks)[2]
+    rule = rules[index]
+    if rule.get('shareThreshold'):
+        name = '_'.join(filter(None, [rule['key'], rule['value']]))
+        return [index, f"match:{rule['value']}" if 'match' in rule else name.removeprefix('k_')]
+    if 'groupBy' in rule and address is not None:
+        length = rule['groupBy'].get(f'ipv{address.version}Prefix', address.max_prefixlen)
+        return [index, str(ipaddress.ip_network((address, length), strict=False))]
+    return [index, value]
 
 
 for line in sys.stdin:

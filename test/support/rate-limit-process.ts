@@ -8,6 +8,7 @@ import {
   type RateLimitResponse,
   RateLimitResponseSchema,
 } from '@tollway/proto/envoy/service/ratelimit/v3/rls'
+import { RateLimitService as KuadrantService } from '@tollway/proto/kuadrant/service/ratelimit/v1/ratelimit'
 import { nodeOptions } from '@tollway/ratelimit/node-options.ts'
 import { freePorts } from './free-ports.ts'
 import { type Program, startProgram } from './program.ts'
@@ -96,9 +97,16 @@ export function callRateLimit(
 ) {
   const client = createGrpcClient(`127.0.0.1:${port}`, clientOptions)
   t.after(async () => client.close())
+  const { checkRateLimit, report } = KuadrantService.method
+  const kuadrant =
+    ({ name }: { readonly name: string }) =>
+    (request: Request) =>
+      client.unary(`/${KuadrantService.typeName}/${name}`, codec, request)
   return {
     client,
     shouldRateLimit: (request: Request, options?: UnaryOptions) =>
       client.unary('/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit', codec, request, options),
+    checkRateLimit: kuadrant(checkRateLimit),
+    report: kuadrant(report),
   }
 }

@@ -1,4 +1,5 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { closeSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { freePorts } from './free-ports.ts'
@@ -24,13 +25,16 @@ export interface RedisServer extends ServerProcess {
 const startTimeoutMs = 10_000
 
 /** @param args additional arguments of redis-server, such as `['--requirepass', 'x']` */
-export async function startRedis(args: readonly string[] = []): Promise<RedisServer> {
+export async function startRedis(
+  args: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<RedisServer> {
   const folder = temporaryFolder('tollway-redis')
   const [port = 0] = await freePorts(1)
   const socketPath = join(folder, 'redis.sock')
   const fixed = ['--bind', '127.0.0.1', '--port', String(port), '--unixsocket', socketPath, '--dir', folder]
   const volatile = ['--save', '', '--appendonly', 'no', '--daemonize', 'no']
-  const start = () => startProcess([...fixed, ...volatile, ...args])
+  const start = () => startProcess([...fixed, ...volatile, ...args], env)
   const server = await startServerProcess(start)
   return {
     port,
@@ -48,8 +52,52 @@ export async function startRedis(args: readonly string[] = []): Promise<RedisSer
   }
 }
 
-async function startProcess(args: readonly string[]): Promise<ChildProcess> {
-  const child = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] })
+/** Lets a new Redis divide limits of `delivery: Quota` at once. It would grant nothing for 20 s. */
+export async function endLearning(redis: RedisServer): Promise<void> {
+  for (let shard = 0; shard < 16; shard += 1) {
+    await redis.command('HSET', `{shares-${shard}}`, 'learn_until', '1')
+  }
+}
+
+/** A redis-server whose clock a test can step. Its timers do not notice. */
+export interface SteppedRedis extends RedisServer {
+  /** Sets how far the clock is ahead of the time, in whole seconds. */
+  setClock(aheadSeconds: number): void
+}
+
+/** Needs a C compiler, `cc`. */
+export async function startSteppedRedis(args: readonly string[] = []): Promise<SteppedRedis> {
+  const folder = temporaryFolder('tollway-stepped-clock')
+  const library = join(folder, 'stepped-clock.so')
+  const source = join(import.meta.dirname, 'stepped-clock.c')
+  const compiled = spawnSync('cc', ['-shared', '-fPIC', '-o', library, source], { encoding: 'utf8' })
+  if (compiled.status !== 0) throw new Error(`cc failed: ${compiled.stderr}`)
+  const clock = join(folder, 'seconds')
+  const file = openSync(clock, 'w')
+  const setClock = (aheadSeconds: number) => void writeSync(file, `${aheadSeconds}`.padEnd(20), 0)
+  setClock(0)
+  const redis = await startRedis(args, { LD_PRELOAD: library, STEPPED_CLOCK: clock })
+  return {
+    ...redis,
+    get pid() {
+      return redis.pid
+    },
+    setClock,
+    async stop() {
+      await redis.stop()
+      closeSync(file)
+    },
+  }
+}
+
+async function startProcess(
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<ChildProcess> {
+  const child = spawn('redis-server', args, {
+    stdio: ['ignore', 'pipe', 'inherit'],
+    env: { ...process.env, ...env },
+  })
   const lines: string[] = []
   const giveUp = setTimeout(() => child.kill('SIGKILL'), startTimeoutMs)
   try {

@@ -45,19 +45,12 @@ export async function startReportingOperator(
   const table = createSessionTable(processSessions(systemClock), {
     ...{ clock: systemClock, log: silentLog, isRemoved: options.isRemoved },
   })
-  const sessions = createPodSessions({ table, clock: systemClock, ...options })
+  const deadlines = { counterMs: 10_000, forgetMs: 10_000 }
+  const sessions = createPodSessions({ table, clock: systemClock, deadlines, ...options })
   const server = createGrpcServer({
     methods: [...feed.methods, ...(options.methods ?? table.methods)],
     onDefect: (_, error) => assert.fail(String(error)),
   })
-  const bound = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 })
-  assert.ok('port' in bound)
-  const { port } = bound
-  const publish = (next: string | RateLimitDomain) => {
-    const domain = typeof next === 'string' ? domainOf(next) : next
-    feed.publish(createSnapshot(rateLimitTypeUrl, [encodeRateLimitDomain(domain)]))
-  }
-  publish(config)
   let stopping: Promise<void> | undefined
   const stop = () => {
     sessions.close()
@@ -67,6 +60,14 @@ export async function startReportingOperator(
     return stopping
   }
   t.after(stop)
+  const bound = await server.listen({ host: '127.0.0.1', port: options.port ?? 0 })
+  assert.ok('port' in bound)
+  const { port } = bound
+  const publish = (next: string | RateLimitDomain) => {
+    const domain = typeof next === 'string' ? domainOf(next) : next
+    feed.publish(createSnapshot(rateLimitTypeUrl, [encodeRateLimitDomain(domain)]))
+  }
+  publish(config)
   return { port, sessions, table, publish, stop }
 }
 

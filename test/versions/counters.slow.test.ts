@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { before, describe, it, type TestContext } from 'node:test'
+import { GrpcError, statusCodes } from '@tollway/grpc/status.ts'
+import { callBudgets } from '../support/call-budgets.ts'
 import { startMemcached } from '../support/memcached-server.ts'
-import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { callRateLimit, type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
 import { startRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { manifest, startTollway } from '../support/tollway.ts'
@@ -78,6 +80,38 @@ describe('rate limit processes of 0.1.0 and of the current version with one stor
     // A window may end while the test runs; nothing else makes a second key.
     assert.equal(new Set(stored.map(key => key.replace(/_\d+$/, ''))).size, keys.length, stored.join())
     await takeOver(pods)
+  })
+
+  it('a process of 0.1.0 counts what is given back, and has neither reservations nor the methods of Kuadrant', async t => {
+    const [old, today] = await startBoth(t, { BACKEND_TYPE: 'memory' })
+    assert.ok(old && today)
+    const descriptor = { entries: [{ key: 'day', value: 'x' }] }
+    const reserveAt = async (port: number) => {
+      const { reserve } = callBudgets(t, port)
+      const request = { domain: 'shop', descriptor, amount: 1n, ttl: { seconds: 60n } }
+      return await reserve(request).then(
+        ({ result }) => result.case,
+        (error: unknown) => error instanceof GrpcError && error.code,
+      )
+    }
+    const { UNIMPLEMENTED } = statusCodes
+    for (const { pod, remaining, reserved, checked } of [
+      { pod: old, remaining: limit - 2, reserved: UNIMPLEMENTED, checked: UNIMPLEMENTED },
+      { pod: today, remaining: limit, reserved: 'reservation', checked: 'OK' },
+    ]) {
+      const { shouldRateLimit, checkRateLimit } = callRateLimit(t, pod.grpcPort)
+      const one = { domain: 'shop', descriptors: [{ ...descriptor, hitsAddend: 1n }] }
+      await shouldRateLimit(one)
+      const back = { ...descriptor, hitsAddend: 1n, isNegativeHits: true }
+      const { statuses } = await shouldRateLimit({ domain: 'shop', descriptors: [back] })
+      assert.equal(statuses[0]?.limitRemaining, remaining)
+      assert.equal(await reserveAt(pod.grpcPort), reserved)
+      const check = checkRateLimit(one).then(
+        () => 'OK',
+        (error: unknown) => error instanceof GrpcError && error.code,
+      )
+      assert.equal(await check, checked)
+    }
   })
 
   it('they admit exactly the limit over memcached', async t => {

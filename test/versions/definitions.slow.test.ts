@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { load } from 'js-yaml'
 import type { StreamList } from '../../operator/api/stream-shapes.ts'
@@ -42,6 +43,7 @@ interface Resource {
     readonly conditions?: readonly {
       readonly type: string
       readonly status: string
+      readonly reason: string
       readonly message: string
     }[]
   }
@@ -54,13 +56,16 @@ function definitionsOf(chart: string): readonly Definition[] {
   return files.map(name => load(readFileSync(join(folder, name), 'utf8')) as Definition)
 }
 
+const pathOfKubectl = [process.env['KUBE_ASSETS'], process.env['PATH']].join(delimiter)
+
 const plain = { unit: 'hour', requestsPerUnit: 5 }
 const extended = { ...plain, algorithm: 'TokenBucket', burst: 9 }
-const limits = (rateLimit: object) => ({
+const limits = (rateLimit: object) => withRules([{ key: 'user', value: '', rateLimit }])
+const withRules = (descriptors: readonly object[]) => ({
   apiVersion: 'tollway.dev/v1alpha1',
   kind: 'RateLimitConfig',
   metadata: { name: 'checkout' },
-  spec: { domain: 'checkout', descriptors: [{ key: 'user', value: '', rateLimit }] },
+  spec: { domain: 'checkout', descriptors },
 })
 
 describe('definitions and operators of 0.1.0 and of the current version', {
@@ -182,6 +187,54 @@ describe('definitions and operators of 0.1.0 and of the current version', {
     assert.match(await accepted('left'), /^True/)
   })
 
+  for (const onServer of [false, true]) {
+    const command = onServer ? 'kubectl apply --server-side' : 'kubectl apply'
+    it(`${command} changes and removes rules that it applied with the definitions of 0.1.0`, async () => {
+      await install('old')
+      const namespace = onServer ? 'applied-on-server' : 'applied-by-client'
+      await call('POST', '/api/v1/namespaces', { metadata: { name: namespace } })
+      const kubeconfig = writeKubeconfig(join(place, namespace), api.url, api.token, namespace)
+      const env = { PATH: pathOfKubectl, HOME: place }
+      const apply = async (...descriptors: readonly object[]) => {
+        const manifest = join(place, `${namespace}.json`)
+        writeFileSync(manifest, JSON.stringify(withRules(descriptors)))
+        const options = ['--kubeconfig', kubeconfig, ...(onServer ? ['--server-side'] : [])]
+        execFileSync('kubectl', ['apply', ...options, '-f', manifest], { env })
+        return ((await read(namespace)).spec as ReturnType<typeof withRules>['spec']).descriptors
+      }
+      const pay = { key: 'path', value: '/pay', rateLimit: plain }
+      const refund = { key: 'path', value: '/refund', rateLimit: plain }
+      const any = { key: 'path', rateLimit: plain }
+      assert.deepEqual(await apply(pay, refund, any), [pay, refund, { ...any, value: '' }])
+
+      await install('today')
+      const paths = { ...pay, match: { prefix: '/pay' } }
+      const networks = { ...any, key: 'address', groupBy: { ipv6Prefix: 64 } }
+      const applied = [paths, networks, { ...any, match: { regex: '/v[0-9]+' } }]
+      const expected = applied.map(rule => ({ value: '', ...rule }))
+      // The server keeps the order of rules that it merges.
+      assert.deepEqual(new Set(await apply(...applied)), new Set(expected))
+      assert.deepEqual(await apply(pay), [pay], 'match is removed with its rule, and from it')
+    })
+  }
+
+  /** Resolves with a function that starts a rate limit process as a pod of an operator. */
+  async function preparePods(t: TestContext, namespace: string, feedPort: number) {
+    const files = join(place, `feed-${namespace}`)
+    await writeFeedCertificate({ api, namespace }, files)
+    const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-ratelimit`
+    await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200)
+    return async (version: Version) => {
+      const env = {
+        ...fedPodSettings(namespace, files),
+        CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
+        CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, `pod-of-${version}`),
+      }
+      const old = fileOfPreviousRelease('services/ratelimit/main.ts')
+      return startRateLimit(t, env, version === 'old' ? old : programs.rateLimit)
+    }
+  }
+
   for (const [operator, pod] of [
     ['today', 'old'],
     ['old', 'today'],
@@ -190,18 +243,7 @@ describe('definitions and operators of 0.1.0 and of the current version', {
       await install('today')
       const namespace = `pod-of-${pod}`
       const { operatorPort, feedPort } = await startOperator(t, operator, namespace)
-      const files = join(place, `feed-${namespace}`)
-      await writeFeedCertificate({ api, namespace }, files)
-      const deployment = `/apis/apps/v1/namespaces/${namespace}/deployments/tollway-ratelimit`
-      await waitFor('the Deployment', async () => (await api.call('GET', deployment)).status === 200)
-      const main = 'services/ratelimit/main.ts'
-      const env = {
-        ...fedPodSettings(namespace, files),
-        CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${feedPort}`,
-        CONFIG_GRPC_XDS_NODE_METADATA: await playPod({ api, namespace }, 'played'),
-      }
-      const path = pod === 'old' ? fileOfPreviousRelease(main) : programs.rateLimit
-      const service = await startRateLimit(t, env, path)
+      const service = await (await preparePods(t, namespace, feedPort))(pod)
       await call('POST', pathOf(namespace), limits({ ...plain, requestsPerUnit: 1 }))
       await service.serves()
       await enforced(namespace, 1)
@@ -213,6 +255,38 @@ describe('definitions and operators of 0.1.0 and of the current version', {
       if (operator === 'today') await assertCountersAreAbsent(operatorPort)
     })
   }
+
+  it('the status says which of two pods gets no rule with match, since it is of 0.1.0', async t => {
+    await install('today')
+    const namespace = 'mixed-pods'
+    const { feedPort } = await startOperator(t, 'today', namespace)
+    const startPod = await preparePods(t, namespace, feedPort)
+    const [old, today] = [await startPod('old'), await startPod('today')]
+    const rule = { key: 'user', value: '', rateLimit: { ...plain, requestsPerUnit: 1 } }
+    await call('POST', pathOf(namespace), withRules([rule]))
+    await Promise.all([old.serves(), today.serves()])
+    await enforced(namespace, 1, '2/2')
+
+    const found = await read(namespace)
+    const matching = { ...rule, value: 'guests', match: { prefix: 'guest-' } }
+    await call('PUT', `${pathOf(namespace)}/checkout`, { ...found, spec: withRules([matching]).spec })
+    const { conditions = [] } = await enforced(namespace, 2, '1/2')
+    const { reason, message } = conditions.find(({ type }) => type === 'Enforced') ?? {}
+    assert.equal(reason, 'FeatureMissing')
+    assert.equal(
+      message,
+      '1 of 2 processes enforce it; 1 of them does not get it, because it lacks match: ' +
+        'update it to the version of the operator',
+    )
+    const ask = (pod: typeof old, user: string) => pod.ask('checkout', 'user', user)
+    assert.deepEqual([await ask(today, 'guest-1'), await ask(today, 'guest-1')], [200, 429])
+    assert.deepEqual([await ask(today, 'anna'), await ask(today, 'anna')], [200, 200])
+    assert.deepEqual(
+      [await ask(old, 'anna'), await ask(old, 'anna')],
+      [200, 429],
+      'it keeps the earlier rule',
+    )
+  })
 
   for (const [operator, pod] of [
     ['today', 'old'],
@@ -267,12 +341,12 @@ describe('definitions and operators of 0.1.0 and of the current version', {
     return missing.length > 0 && missing
   }
 
-  const enforced = (namespace: string, generation: number) =>
+  const enforced = (namespace: string, generation: number, by = '1/1') =>
     waitFor(
-      `generation ${generation} to be enforced in ${namespace}`,
+      `generation ${generation} to be enforced by ${by} in ${namespace}`,
       async () => {
         const { status } = await read(namespace)
-        return status?.observedGeneration === generation && status.enforced === '1/1'
+        return status?.observedGeneration === generation && status.enforced === by && status
       },
       30_000,
     )

@@ -20,6 +20,8 @@ const extensions: Readonly<Record<string, (text: string) => string>> = {
       'unit: hour, requestsPerUnit: 1',
       'algorithm: Concurrency, maxConcurrent: 1, leaseSeconds: 999',
     ),
+  leased: text => text.replace('unit: hour', 'unit: hour, counting: Leased'),
+  shared: text => text.replace('unit: hour,', 'unit: second, delivery: Quota,'),
   hidden: text => text.replace('unit: hour', 'unit: hour, headers: false'),
   matching: text => text.replace(/(- \{? *key: user)/, '$1, match: {regex: "[0-9a-f-]+"}'),
   grouped: text => text.replace(/(- \{? *key: user)/, '$1, groupBy: {ipv6Prefix: 64}'),

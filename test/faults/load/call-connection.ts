@@ -22,6 +22,8 @@ export interface CallConnection {
 }
 
 export interface CallListener {
+  /** Returns the outcome of a RateLimitResponse. Defaults to `readAnswer`. */
+  readonly read?: ((message: Buffer) => string) | undefined
   /** `OK`, `OVER_LIMIT`, or the number of the status and its message. */
   answered(call: number, outcome: string): void
   /** The server accepts no more calls on this connection, and has not begun these. */
@@ -48,6 +50,7 @@ interface OpenCall {
  * together with its SETTINGS, and when the port has no listener.
  */
 export async function openCallConnection(port: number, listener: CallListener): Promise<CallConnection> {
+  const { read = readAnswer } = listener
   const blocks = headerBlocks(path, `127.0.0.1:${port}`)
   const first = requestTemplate(blocks.first)
   const later = requestTemplate(blocks.later)
@@ -86,7 +89,7 @@ export async function openCallConnection(port: number, listener: CallListener): 
     if (type === frameTypes.data) {
       count(payload.length)
       const openCall = open.get(streamId)
-      if (openCall !== undefined) openCall.outcome = readAnswer(payload.subarray(grpcPrefixBytes))
+      if (openCall !== undefined) openCall.outcome = read(payload.subarray(grpcPrefixBytes))
     } else if (type === frameTypes.headers) {
       const { fields } = headers.decode(payload, 0, payload.length)
       if (ends) finish(streamId, findError(fields))

@@ -28,6 +28,8 @@ export interface FaultLoadOptions {
   readonly callsPerSecond: number
   /** Returns the request of the n-th call, from 0. */
   readonly bodyOf: (call: number) => Uint8Array
+  /** Returns the outcome of a RateLimitResponse. Defaults to `OK` or `OVER_LIMIT`. */
+  readonly read?: (message: Buffer) => string
   /** The timeout after which callers cancel, as Envoy does; no timeout when left out. */
   readonly cancelAfterMs?: number
 }
@@ -76,7 +78,14 @@ export async function withFaultLoad<Result>(
 }
 
 async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { close(): void }> {
-  const { ports, connections, callsPerSecond, bodyOf, cancelAfterMs = Number.POSITIVE_INFINITY } = options
+  const {
+    ports,
+    connections,
+    callsPerSecond,
+    bodyOf,
+    read,
+    cancelAfterMs = Number.POSITIVE_INFINITY,
+  } = options
   const counts = new Map<string, number>()
   const numbers = new Map<string, number>()
   const recorded = { calls: createRecorder(), endsMs: createRecorder(), outcomes: createRecorder() }
@@ -101,6 +110,7 @@ async function startFaultLoad(options: FaultLoadOptions): Promise<FaultLoad & { 
   const slots = await Promise.all(
     Array.from({ length: connections }, (_, index) =>
       openSlot(ports, index, {
+        read,
         answered: end,
         goAway: () => (goAways += 1),
         lost(calls) {
@@ -192,7 +202,7 @@ interface Slot {
   close(): void
 }
 
-interface SlotListener extends Pick<CallListener, 'answered' | 'lost'> {
+interface SlotListener extends Pick<CallListener, 'read' | 'answered' | 'lost'> {
   goAway(): void
   readonly bodyOf: (call: number) => Uint8Array
 }
@@ -208,6 +218,7 @@ async function openSlot(ports: readonly number[], index: number, listener: SlotL
   async function open(): Promise<void> {
     const current: { connection?: CallConnection } = {}
     const next = await openCallConnection(ports[place % ports.length] ?? 0, {
+      read: listener.read,
       answered: listener.answered,
       goAway(notBegun) {
         // A graceful server sends GOAWAY twice: the second one has the last accepted stream.
