@@ -35,7 +35,7 @@ The name of the example is NAME, and its file FILE.
 
 | To | In a cluster | On one machine |
 |---|---|---|
-| check it before it is applied | \`kubectl apply --dry-run=server -f FILE\` | \`tollway validate -f FILE\` |
+| check it before it is applied | \`kubectl tollway validate -f FILE\`, which finds more than \`kubectl apply --dry-run=server -f FILE\` | \`tollway validate -f FILE\` |
 | see what it would change | \`kubectl tollway diff -f FILE\` | \`tollway diff -f FILE\` |
 | create or change it | \`kubectl apply -f FILE\` | save the file in the folder of \`tollway run\` |
 | wait until it is enforced | \`kubectl wait --for=condition=Ready ${singular}/NAME\` | \`tollway status --wait 30\` |
