@@ -21,7 +21,7 @@ IN_TESTS = NODE_COMPILE_CACHE="$$PWD/out/compile-cache" TOLLWAY_PROGRAMS=$(BUNDL
 TEST := $(NODE) --import ./test/support/end-hung-file.ts --test
 
 .DEFAULT_GOAL := help
-.PHONY: help install run cluster-install test test-slow check golden generate bench faults stream-faults chaos images \
+.PHONY: help install run cluster-install test test-slow check golden generate bench faults stream-faults simulate chaos images \
   pictures e2e soak clean
 
 help: ## List the targets
@@ -81,6 +81,11 @@ faults: install ## Inject real faults while the service is under load; prints ta
 stream-faults: install ## Inject faults while streams run; prints a table, in 15 minutes (ARGS='--short', ARGS='killed joins')
 	@exec $(NODE) test/stream-faults/stream-faults.ts $(ARGS)
 
+simulate: install ## Run random scenarios in virtual time (SEEDS=9000 or SECONDS=60, JOBS=2 WORLD=feed; SEED=7 replays; DEFECT=all)
+	@exec $(NODE) test/simulation/simulate.ts $(if $(SEEDS),--seeds $(SEEDS)) $(if $(SECONDS),--seconds $(SECONDS)) \
+	  $(if $(FROM),--from $(FROM)) $(if $(JOBS),--jobs $(JOBS)) $(if $(WORLD),--world $(WORLD)) $(if $(SEED),--seed $(SEED)) \
+	  $(if $(DEFECT),--defect $(DEFECT)) $(ARGS)
+
 chaos: install ## A minute of faults for payments, 1,000 histories of one transaction, 20,000 fuzzed requests
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
 	@$(IN_MEMORY); \
@@ -100,8 +105,8 @@ e2e: install ## Test in the whole cluster of KUBECONFIG, or in one of kind (ARGS
 
 soak: install ## The long forms of the fault and property tests (HOURS=1)
 	@$(NODE) test/support/bundle-programs.ts $(BUNDLED)
-	@$(IN_TESTS) SOAK=1 FC_RUNS=$${FC_RUNS:-100000} \
-	  TRACES=$${TRACES:-1000000} HOURS=$${HOURS:-1} $(TEST) --test-concurrency=1 $$($(FAST_TESTS)) $$($(SLOW_TESTS))
+	@$(IN_TESTS) SOAK=1 FC_RUNS=$${FC_RUNS:-100000} TRACES=$${TRACES:-1000000} MATCH_PAIRS=$${MATCH_PAIRS:-1000000} \
+	  ROUNDS=$${ROUNDS:-1000} HOURS=$${HOURS:-1} $(TEST) --test-concurrency=1 $$($(FAST_TESTS)) $$($(SLOW_TESTS))
 
 clean: ## Remove build results and the state of `make run`
 	@rm -rf node_modules out .tollway
