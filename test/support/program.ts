@@ -1,5 +1,4 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { endWithFile } from './end-with-file.ts'
 import { waitFor } from './wait-for.ts'
 
@@ -11,7 +10,7 @@ export interface Program {
   output(): string
   /** Resolves when the output contains the text; fails with the whole output when the program ends before. */
   said(text: string | RegExp, deadlineMs?: number): Promise<void>
-  /** Resolves with the exit code, or the signal that ended it. */
+  /** Resolves with the exit code, or the signal that ended it, when the output is complete. */
   exited(): Promise<number | string>
   /**
    * Sends the signal, to its whole process group if it is detached, and resolves with the exit code or the
@@ -44,9 +43,17 @@ export function startProgram(
   child.stdout.on('data', hear)
   child.stderr.on('data', hear)
   child.on('error', error => hear(Buffer.from(`${error.message}\n`)))
-  const ended = () => child.exitCode !== null || child.signalCode !== null
+  let isEnded = false
+  // Not 'exit', after which the rest of the output is still to arrive.
+  const closed = new Promise<void>(resolve => {
+    child.once('close', () => {
+      isEnded = true
+      resolve()
+    })
+  })
+  const ended = () => isEnded
   const exited = async () => {
-    if (!ended()) await once(child, 'exit')
+    await closed
     return child.exitCode ?? child.signalCode ?? -1
   }
   return {
