@@ -88,6 +88,7 @@ async function firstPort(child: ChildProcess): Promise<number> {
   child.stdout?.on('data', read)
   child.stderr?.on('data', read)
   child.on('error', error => fail(error.message))
-  child.on('exit', code => fail(`ended with ${code}`))
+  // Not 'exit', after which the rest of what kubectl says is still to arrive.
+  child.on('close', code => fail(`ended with ${code}`))
   return promise.finally(() => clearTimeout(timer))
 }
