@@ -15,7 +15,7 @@ export interface BucketShares {
   renew(renewal: BucketRenewal): number | Promise<number>
   /**
    * Lets another member go on with what a member may use, up to an amount. The first member must have stopped to
-   * use it. Returns how much the other has got from it since the last renewal of the other.
+   * use it. Returns how much of what was granted the other has got from it since the last renewal of the other.
    */
   move(bucket: string, from: string, to: string, amount: number): number | Promise<number>
   /** Forgets a member that has stopped to use its grant. */

@@ -187,8 +187,9 @@ export class Shares {
 
   /**
    * Lets another member go on with what a member may use, up to an amount, until that expires or the other
-   * reports. The first member must have stopped to use it. Returns how much the other has got from it since the
-   * last report of the other, so that a call can be repeated if its answer was lost.
+   * reports. The first member must have stopped to use it. Returns how much of what was granted the other has got from
+   * it since the last report of the other, so that a call can be repeated if its answer was lost. What the first
+   * member held beyond its grant counts, but the other may not use it.
    */
   move(from: string, to: string, amount: number, nowMs: number): number {
     this.expire(nowMs)
@@ -209,7 +210,7 @@ export class Shares {
     target.held = this.counted(target) + moved
     target.expiresAtMs = Math.max(target.expiresAtMs, source.expiresAtMs)
     target.movedFrom = from
-    target.moved = before + moved
+    target.moved = before + proven
     return target.moved
   }
 

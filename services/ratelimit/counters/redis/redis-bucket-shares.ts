@@ -186,7 +186,7 @@ if what == 'move' then
   target[CONFIRMED] = max(target[CONFIRMED], target[GRANTED]) + moved_proven
   target[HELD] = max(target[HELD], target[GRANTED]) + moved
   target[EXPIRES] = max(target[EXPIRES], known[EXPIRES])
-  target[MOVED_FROM], target[MOVED] = id, before + moved
+  target[MOVED_FROM], target[MOVED] = id, before + moved_proven
   return save(target[MOVED])
 end
 

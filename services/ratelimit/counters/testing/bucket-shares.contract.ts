@@ -171,6 +171,16 @@ const tests: Readonly<Record<string, (operations: Operations) => Promise<void>>>
     assert.equal(await by.move('proxy', 'b', 5_000), 0)
   },
 
+  async 'another member goes on with what was granted, and not with what is held beyond that'(by) {
+    await by.learn()
+    await by.renew('a', 995)
+    assert.equal(await by.renew('b', 5_000, 900), 5)
+    for (let times = 0; times < 2; times++) assert.equal(await by.move('b', 'proxy', 900), 5)
+    await by.leave('b')
+    await by.leave('a')
+    assert.equal(await by.renew('c', 5_000), 100)
+  },
+
   async 'a moved grant expires when it would have expired'(by) {
     await by.learn()
     await by.renew('a', 5_000)
