@@ -354,7 +354,7 @@ function openLeasesWorld(simulation: Simulation, parts: LeasesParts) {
   }
 
   function create(item: Hit | LimitCheck): void {
-    if (item.hits <= 0) return
+    if (item.hits === 0 || (item.hits < 0 && item.grants !== true)) return
     const account = accountOf({ algorithm: 'FixedWindow', ...item })
     if (account.expirySeconds > 0) return
     account.expirySeconds = item.expirySeconds
