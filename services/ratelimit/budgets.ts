@@ -343,7 +343,8 @@ function checkReserve({ domain, descriptor, amount, ttlMs, requestId }: ReserveR
 
 function checkTtl(ttlMs: number | undefined): number {
   if (ttlMs !== undefined && ttlMs >= 1 && ttlMs <= maxTtlMs) return Math.floor(ttlMs)
-  const found = ttlMs === undefined ? 'none' : `${ttlMs / 1000}s`
+  // As in JSON, with at most nine decimal places.
+  const found = ttlMs === undefined ? 'none' : `${(ttlMs / 1000).toFixed(9).replace(/\.?0+$/, '')}s`
   throw invalid(`ttl: expected 0.001s to ${maxTtlMs / 1000}s, found ${found}`)
 }
 

@@ -370,7 +370,27 @@ test('bad requests get an error with the field, what was found and what is allow
       () => reserve(asking(5n, { ttl: { seconds: 31_536_000n } })),
       'ttl: expected 0.001s to 86400s, found 31536000s',
     ],
-    [() => reserve(asking(5n, { ttl: { seconds: -5n } })), 'ttl: expected 0.001s to 86400s, found -0.001s'],
+    [() => reserve(asking(5n, { ttl: { seconds: -5n } })), 'ttl: expected 0.001s to 86400s, found -5s'],
+    [
+      () => reserve(asking(5n, { ttl: { seconds: -1n, nanos: -500_000_000 } })),
+      'ttl: expected 0.001s to 86400s, found -1.5s',
+    ],
+    [
+      () => reserve(asking(5n, { ttl: { nanos: -1 } })),
+      'ttl: expected 0.001s to 86400s, found -0.000000001s',
+    ],
+    [
+      () => reserve(asking(5n, { ttl: { nanos: 999_999 } })),
+      'ttl: expected 0.001s to 86400s, found 0.000999999s',
+    ],
+    [
+      () => reserve(asking(5n, { ttl: { seconds: 315_576_000_000n } })),
+      'ttl: expected 0.001s to 86400s, found 315576000000s',
+    ],
+    [
+      () => reserve(asking(5n, { ttl: { seconds: -(2n ** 63n) } })),
+      `ttl: expected 0.001s to 86400s, found ${-(2n ** 63n)}s`,
+    ],
     [() => reserve(asking(5n, { requestId: long })), 'request_id: expected at most 256 bytes, found 1000000'],
     [() => commit('', 5n), "id: expected an id that Reserve returned, found ''"],
     [() => commit('a.b', 5n), "id: expected an id that Reserve returned, found 'a.b'"],

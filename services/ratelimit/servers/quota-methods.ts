@@ -212,7 +212,7 @@ interface Usage {
   readonly end: number
   readonly allowed: number
   readonly denied: number
-  /** The time that the proxy has sent; -1 for a negative one. */
+  /** The time that the proxy has sent; it may be negative. */
   readonly sentMs: number
 }
 

@@ -102,22 +102,18 @@ export class ProtobufReader {
     return this.#wholeText.substring(start, end)
   }
 
-  /**
-   * Reads a google.protobuf.Duration in milliseconds. A negative one becomes -1, whatever its length. `depth` is that
-   * of the duration, as for `skip`.
-   */
+  /** Reads a google.protobuf.Duration in milliseconds. `depth` is that of the duration, as for `skip`. */
   durationMs(depth: number): number {
     const end = this.messageEnd()
     let seconds = 0
     let nanos = 0
     while (this.at < end) {
       const tag = this.tag()
-      if (tag >>> 3 === 1) seconds = this.uint64()
-      else if (tag >>> 3 === 2) nanos = this.uint64()
+      // Both are signed, and a negative one is sent as a varint of 64 bits in two's complement.
+      if (tag >>> 3 === 1) seconds = this.#longVarint() + (this.#high | 0) * 2 ** 32
+      else if (tag >>> 3 === 2) nanos = this.uint32() | 0
       else this.skip(tag, depth)
     }
-    // A negative number is sent as a varint of 64 bits in two's complement.
-    if (seconds >= 2 ** 63 || nanos >= 2 ** 63) return -1
     return seconds * 1000 + nanos / 1_000_000
   }
 
