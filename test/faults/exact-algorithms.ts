@@ -1,6 +1,6 @@
 import { RateLimitAlgorithm, RateLimitUnit } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { encodeDomain, encodeResponse, startLimitFeed } from '../support/limit-feed.ts'
-import { type RedisServer, startRedis } from '../support/redis-server.ts'
+import { losingNothing, type RedisServer, startRedis } from '../support/redis-server.ts'
 import { waitFor } from '../support/wait-for.ts'
 import { redisBackend } from './backends.ts'
 import type { CaseOptions, FaultCase, FaultReport } from './fault-case.ts'
@@ -47,7 +47,7 @@ function domainWith(limit: number) {
 
 async function run({ seed, exactness }: CaseOptions): Promise<FaultReport> {
   const { processes, connections, limit } = exactness
-  const server = await startRedis(['--appendonly', 'yes'])
+  const server = await startRedis(losingNothing)
   const feed = await startLimitFeed()
   try {
     feed.send(encodeResponse('1', [domainWith(limit)]))

@@ -13,7 +13,7 @@ import {
   type LimitDomainMessage,
   startLimitFeed,
 } from '../support/limit-feed.ts'
-import { startRedis } from '../support/redis-server.ts'
+import { losingNothing, startRedis } from '../support/redis-server.ts'
 import { type ProxiedRedis, redisBackend } from './backends.ts'
 import type { CaseOptions, FaultCase, FaultReport } from './fault-case.ts'
 import { type Fleet, openFleet } from './fleet.ts'
@@ -59,7 +59,7 @@ const leased = { counting: RateLimitCounting.LEASED }
 const tokenBucket = { ...leased, algorithm: RateLimitAlgorithm.TOKEN_BUCKET }
 
 async function openBackend(seed: number): Promise<ProxiedRedis> {
-  const server = await startRedis(['--appendonly', 'yes'])
+  const server = await startRedis(losingNothing)
   const proxy = await startBackendProxy({ targetPort: server.port, seed })
   const stop = async () => {
     await proxy.stop()

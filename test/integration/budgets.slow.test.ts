@@ -12,7 +12,7 @@ import {
 } from '../support/limit-feed.ts'
 import { startProgram } from '../support/program.ts'
 import { callRateLimit, startRateLimit } from '../support/rate-limit-process.ts'
-import { type RedisServer, startRedis, startSteppedRedis } from '../support/redis-server.ts'
+import { losingNothing, type RedisServer, startRedis, startSteppedRedis } from '../support/redis-server.ts'
 import { requireProgram } from '../support/require-server.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -57,12 +57,9 @@ const rules: Readonly<Record<'fixed' | 'sliding' | 'bucket' | 'holds' | 'several
 }
 type Rule = keyof typeof rules
 
-/**
- * Starts two pods on a Redis; by default on one that answers what its append-only file has. With `everysec` it answers up to
- * two seconds earlier while the disk is slow.
- */
+/** Starts two pods on a Redis; by default on one that loses nothing when it is killed. */
 async function start(t: TestContext, given?: RedisServer) {
-  const redis = given ?? (await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']))
+  const redis = given ?? (await startRedis(losingNothing))
   t.after(() => redis.stop())
   const feed = await startLimitFeed()
   t.after(() => feed.stop())

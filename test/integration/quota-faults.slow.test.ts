@@ -11,7 +11,7 @@ import { type BackendProxy, startBackendProxy } from '../support/backend-proxy.t
 import { encodeDomain, encodeResponse, startLimitFeed } from '../support/limit-feed.ts'
 import { type QuotaEnvoy, startQuotaEnvoy } from '../support/quota-envoy.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
-import { endLearning, type RedisServer, startRedis } from '../support/redis-server.ts'
+import { endLearning, losingNothing, type RedisServer, startRedis } from '../support/redis-server.ts'
 import { missingProgram } from '../support/require-server.ts'
 import { runCaptured } from '../support/run-captured.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
@@ -76,7 +76,7 @@ class World {
 
   /** Resolves when the proxies admit the limit together. */
   static async start(t: TestContext, { losesData = false }: Pick<Fault, 'losesData'>): Promise<World> {
-    const redis = await startRedis(losesData ? [] : ['--appendonly', 'yes', '--appendfsync', 'always'])
+    const redis = await startRedis(losesData ? [] : losingNothing)
     t.after(() => redis.stop())
     await endLearning(redis)
     const link = await startBackendProxy({ targetPort: redis.port, seed })

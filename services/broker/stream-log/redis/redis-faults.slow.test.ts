@@ -5,7 +5,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { seededRandom } from '../../../../test/support/api-proxy.ts'
 import { randomFault, startBackendProxy } from '../../../../test/support/backend-proxy.ts'
-import type { RedisServer } from '../../../../test/support/redis-server.ts'
+import { losingNothing, type RedisServer } from '../../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../../test/support/require-server.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { type LoggedRequest, shutdownEnd } from '../stream-log.ts'
@@ -164,7 +164,7 @@ describe('the log in Redis under faults', { skip, concurrency: false }, () => {
   })
 
   test('requests continue after a restart of Redis with its data', async t => {
-    const redis = await serveRedis(t, ['--appendonly', 'yes', '--appendfsync', 'always'])
+    const redis = await serveRedis(t, losingNothing)
     const [one, two] = [await openPatient(t, redis.url), await openPatient(t, redis.url)]
     const writer = await one.open(createOpening('r1'))
     const there = await collect(await requestAt(two))
