@@ -16,7 +16,13 @@ import {
 } from './counters/reservations.ts'
 import { hashText, recordHits } from './limiter/admission.ts'
 import type { DescriptorRequest } from './limiter/decision.ts'
-import { nameLedger, nameRequest, parseReservationId, toReservationId } from './limiter/ledgers.ts'
+import {
+  nameLedger,
+  nameRequest,
+  parseReservationId,
+  toLedgerKey,
+  toReservationId,
+} from './limiter/ledgers.ts'
 import { type LocatedCounter, locateCounters } from './limiter/locate-counters.ts'
 import type { RuleSet } from './rules/compile.ts'
 import type { DescriptorEntry } from './rules/match.ts'
@@ -220,11 +226,11 @@ export class Budgets {
     for (;;) {
       const name = await reservations.assign({ ...assignment, instead })
       if (name === assignment.ledger) return undefined
-      const id = toReservationId({ name }, entry)
-      const { ledgerKey = '' } = parseReservationId(this.#options.cacheKeyPrefix, id) ?? {}
+      const ledgerKey = toLedgerKey(this.#options.cacheKeyPrefix, name)
       const outcome = await reservations.change(ledgerKey, entry, { do: 'look' })
       this.#announce(outcome.decreased)
-      if (outcome.reservation !== undefined) return { id, reservation: outcome.reservation, outcome }
+      const { reservation } = outcome
+      if (reservation !== undefined) return { id: toReservationId({ name }, entry), reservation, outcome }
       instead = name
     }
   }

@@ -27,16 +27,22 @@ export function toReservationId({ name }: Pick<LedgerNames, 'name'>, entry: stri
   return `${name}.${entry}`
 }
 
-/** The tag and the hash of the ledger, and the entry. */
-const idForm = /^([0-9a-z]{1,4})\.([\w-]{22})\.([\w-]{22})$/
+/** Returns the key of the ledger with this name. */
+export function toLedgerKey(cacheKeyPrefix: string, name: string): string {
+  const dot = name.indexOf('.')
+  return joinKey(cacheKeyPrefix, name.slice(0, dot), name.slice(dot + 1))
+}
+
+/** The name of the ledger, and the entry. */
+const idForm = /^([0-9a-z]{1,4}\.[\w-]{22})\.([\w-]{22})$/
 
 /** Returns the ledger and the entry of an id; undefined if it is no id. */
 export function parseReservationId(
   cacheKeyPrefix: string,
   id: string,
 ): { readonly ledgerKey: string; readonly entry: string } | undefined {
-  const [, tag = '', hash = '', entry] = idForm.exec(id) ?? []
-  return entry === undefined ? undefined : { ledgerKey: joinKey(cacheKeyPrefix, tag, hash), entry }
+  const [, name = '', entry] = idForm.exec(id) ?? []
+  return entry === undefined ? undefined : { ledgerKey: toLedgerKey(cacheKeyPrefix, name), entry }
 }
 
 function joinKey(cacheKeyPrefix: string, tag: string, hash: string): string {
