@@ -38,22 +38,30 @@ const maxReconnectMs = 1_000
 export class Channel {
   readonly #target: string
   readonly #options: ChannelOptions
+  readonly #connectTimeoutMs: number
+  readonly #abandoned = new WeakSet<Client>()
   #client: Client
   #connectTimeout: NodeJS.Timeout | undefined
 
   constructor(target: string, options: ChannelOptions) {
     this.#target = target
     this.#options = options
+    this.#connectTimeoutMs = options.connectTimeoutMs ?? defaultConnectTimeoutMs
     this.#client = createClient(target, options)
   }
 
   /** Returns the client for a call. Unless it is connected, starts the timeout of the attempt. */
   open(): Client {
     if (this.#connectTimeout === undefined && readState(this.#client) !== connectivityState.READY) {
-      const { connectTimeoutMs = defaultConnectTimeoutMs } = this.#options
-      this.#connectTimeout = setTimeout(() => this.#abandonAttempt(), connectTimeoutMs).unref()
+      this.#connectTimeout = setTimeout(() => this.#abandonAttempt(), this.#connectTimeoutMs).unref()
     }
     return this.#client
+  }
+
+  /** Returns why all calls of this client have failed, or undefined if their own errors say it. */
+  findConnectFailure(client: Client): string | undefined {
+    if (!this.#abandoned.has(client)) return undefined
+    return `no connection to ${this.#target} within ${this.#connectTimeoutMs} ms`
   }
 
   close(): void {
@@ -73,6 +81,7 @@ export class Channel {
     if (state === connectivityState.READY || state === connectivityState.IDLE) return
     const stuck = this.#client
     this.#client = createClient(this.#target, this.#options)
+    this.#abandoned.add(stuck)
     stuck.close()
   }
 }

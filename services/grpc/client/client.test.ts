@@ -302,6 +302,20 @@ test('an address that does not respond times out, and another one is tried', asy
   assert.ok(sockets.length >= 3)
 })
 
+test('calls that wait for a server that says nothing fail with its address and the time', async t => {
+  const silent = createServer(socket => t.after(() => socket.destroy())).listen(0, '127.0.0.1')
+  t.after(() => silent.close())
+  await once(silent, 'listening')
+  const { port } = silent.address() as AddressInfo
+  const client = openClient(t, port, { connectTimeoutMs: 200 })
+  const messages = client.bidi(path, textCodec).messages[Symbol.asyncIterator]()
+  for (const call of [client.unary(path, textCodec, 'lost'), messages.next()]) {
+    const { code, message } = await failure(call)
+    assert.equal(code, statusCodes.UNAVAILABLE)
+    assert.equal(message, `no connection to 127.0.0.1:${port} within 200 ms`)
+  }
+})
+
 test('bidi: leaving the loop, or the signal, cancels the call', async t => {
   const { client, server } = await start(t, [echoEach])
   const left = client.bidi(path, textCodec)

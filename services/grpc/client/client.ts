@@ -74,7 +74,8 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   ): Promise<Out> {
     if (signal?.aborted) return Promise.reject(cancelled())
     const { promise, resolve, reject } = Promise.withResolvers<Out>()
-    const call = channel.open().makeUnaryRequest<In, Out>(
+    const client = channel.open()
+    const call = client.makeUnaryRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
@@ -83,7 +84,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
       timeoutMs === undefined ? {} : { deadline: systemClock.nowMs() + timeoutMs },
       (error, answer) => {
         stopListening()
-        if (error) reject(toGrpcError(error))
+        if (error) reject(toGrpcError(error, channel.findConnectFailure(client)))
         else resolve(answer as Out)
       },
     )
@@ -97,7 +98,8 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
     { signal, metadata }: CallOptions = {},
   ): BidiCall<In, Out> {
     if (signal?.aborted) return cancelledCall()
-    const stream = channel.open().makeBidiStreamRequest<In, Out>(
+    const client = channel.open()
+    const stream = client.makeBidiStreamRequest<In, Out>(
       path,
       message => asBuffer(codec.encode(message)),
       bytes => codec.decode(bytes),
@@ -107,7 +109,7 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
       'status',
       onAbort(signal, () => cancel(stream)),
     )
-    return toBidiCall(stream)
+    return toBidiCall(stream, error => toGrpcError(error, channel.findConnectFailure(client)))
   }
 
   function mergeMetadata(ofCall: Metadata | undefined) {
@@ -121,7 +123,10 @@ export function createGrpcClient(target: string, options: GrpcClientOptions = {}
   }
 }
 
-function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, Out> {
+function toBidiCall<In, Out>(
+  stream: ClientDuplexStream<In, Out>,
+  toError: (error: ServiceError) => GrpcError,
+): BidiCall<In, Out> {
   let failure: ServiceError | undefined
   let allRead = false
   let answered = false
@@ -157,7 +162,7 @@ function toBidiCall<In, Out>(stream: ClientDuplexStream<In, Out>): BidiCall<In, 
       for (;;) {
         const message: Out | null = stream.read()
         if (message !== null) yield message
-        else if (failure) throw toGrpcError(failure)
+        else if (failure) throw toError(failure)
         else if (allRead) return
         else await new Promise<void>(resolve => (wakeReader = resolve))
       }
@@ -214,8 +219,8 @@ function onAbort(signal: AbortSignal | undefined, listener: () => void): () => v
   return () => signal?.removeEventListener('abort', listener)
 }
 
-function toGrpcError(error: ServiceError): GrpcError {
-  return new GrpcError(statusName(error.code), error.details, fromGrpcJsMetadata(error.metadata))
+function toGrpcError(error: ServiceError, details = error.details): GrpcError {
+  return new GrpcError(statusName(error.code), details, fromGrpcJsMetadata(error.metadata))
 }
 
 /** @throws Error for a name that is reserved or invalid, and for a text value that is not printable ASCII */
