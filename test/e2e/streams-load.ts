@@ -83,7 +83,8 @@ export interface Producer {
 }
 
 /**
- * Sends one request after the other, each to a broker that takes calls then.
+ * Sends one request after the other, each to a broker that takes calls then. A request that could not be sent,
+ * because the address of the broker was removed meanwhile, goes to another one.
  *
  * @param prefix the begin of their names, which are then numbered
  */
@@ -94,7 +95,9 @@ export function startProducer(choose: ChooseBroker, prefix = 'r'): Producer {
   async function produce(): Promise<void> {
     for (let number = 1; !stopped; number++) {
       const requestId = `${prefix}${number}`
-      const answer = await pushRequest(choose, requestId).catch((error: unknown) => `${error}`)
+      const send = () => pushRequest(choose, requestId).catch((error: unknown) => `${error}`)
+      let answer = await send()
+      while (answer.includes('no connection to ')) answer = await send()
       answers.set(requestId, answer)
       await pause(betweenRequestsMs)
     }
