@@ -64,7 +64,7 @@ function openProcesses(count: number, linkOf: () => Link = () => fast, stopWhenO
       },
       stopWhenOver,
       clock,
-      onFirst: () => true,
+      ensureListening: () => true,
       onReturned: keys => {
         announced.push(...keys)
         for (const key of keys) for (const each of processes) each.forget(key)
@@ -442,7 +442,7 @@ test('counters that stop at the limit decide all hits of a call together', async
       admit: () => [],
     },
     ...{ stopWhenOver: true, clock: { nowMs: () => 0, monotonicMs: () => 0 } },
-    ...{ onFirst: () => assert.fail('a lease was taken'), onReturned: () => {} },
+    ...{ ensureListening: () => assert.fail('a lease was taken'), onReturned: () => {} },
   })
   const batch = ['a', 'b'].map(key => ({ key, hits: 1, limit: 10, expirySeconds: 1, leased: true }))
   for (let time = 0; time < 100; time += 1) await leases.add(batch)

@@ -10,10 +10,11 @@ interface LeasesOptions {
   readonly stopWhenOver: boolean
   readonly clock: Clock
   /**
-   * Called before a lease is taken while there is none. Returns whether this process would hear now that an operator
-   * changes a counter: leases from before would have to be dropped, and their hits would be lost.
+   * Called before a lease is taken while there is none. Starts to listen for counters that an operator changes, and
+   * returns whether this process is listening already: leases from before would have to be dropped, and their hits
+   * would be lost.
    */
-  readonly onFirst: () => boolean
+  readonly ensureListening: () => boolean
   /** Called with keys to which a call has given hits back, or this process what it had left of a full limit. */
   readonly onReturned: (keys: readonly string[]) => void
 }
@@ -266,7 +267,7 @@ export class Leases {
   #replace(id: string, former: Lease | undefined, isLook: boolean): boolean {
     if (former !== undefined) this.#end(former)
     if (isLook || this.#isClosed || !this.#isCounted() || !this.#see(id)) return false
-    return this.#count === 0 ? this.#options.onFirst() : this.#count < maxLeases
+    return this.#count === 0 ? this.#options.ensureListening() : this.#count < maxLeases
   }
 
   get #count(): number {

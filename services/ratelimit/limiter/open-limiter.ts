@@ -95,7 +95,7 @@ export function openLimiter(
   const leases = openLeases(counters, {
     clock,
     stopWhenOver: settings.stopIncrementWhenOverLimit,
-    onFirst() {
+    ensureListening() {
       openChannelOnce()
       if (leases !== undefined && isChannelOpen) openLeaseStats(leases, stats)
       return isChannelOpen
