@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { systemClock } from '@tollway/chassis/clock.ts'
 import fc from 'fast-check'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { CountersError, type Hit, maxCount } from '../counters.ts'
@@ -89,17 +90,25 @@ test('many hits of a turn are several writes unless there is a window', async t 
 })
 
 test('calls that were rejected before they were sent are dropped', async t => {
-  const { pipeline, writes } = setUp(t, { deadlineMs: 1, windowMs: 50, maxHitsInFlight: 2 })
-  const late = { name: 'CountersError', message: /did not answer/ }
-  await Promise.all([
-    assert.rejects(pipeline.add([hit('a', 1)]), late),
-    assert.rejects(pipeline.add([hit('b', 1)]), late),
-  ])
-  await waitFor('the window to be over', async () => {
-    const rejection = await pipeline.add([hit('c', 1)]).catch((error: Error) => error.message)
-    return !/too many hits in flight/.test(`${rejection}`)
-  })
+  t.mock.timers.enable({ apis: ['setTimeout', 'setImmediate'] })
+  let nowMs = 0
+  const clock = { ...systemClock, monotonicMs: () => nowMs }
+  const { pipeline, writes } = setUp(t, { deadlineMs: 10, windowMs: 50, maxHitsInFlight: 2, clock })
+  const calls = [pipeline.add([hit('a', 1)]), pipeline.add([hit('b', 1)])]
+  const pass = (ms: number) => {
+    nowMs += ms
+    t.mock.timers.tick(ms)
+  }
+  pass(10)
+  for (const call of calls) {
+    await assert.rejects(call, { name: 'CountersError', message: /did not answer/ })
+  }
+  await assert.rejects(pipeline.add([hit('c', 1)]), /too many hits in flight/)
+  pass(40)
   assert.deepEqual(writes, [])
+  const next = pipeline.add([hit('c', 1)])
+  pass(10)
+  await assert.rejects(next, /did not answer/)
 })
 
 /** Returns the values that result if each hit is counted separately. */
