@@ -89,6 +89,8 @@ const [firstName, ...otherNames] = ['r1', 'r2', 'r3', 'r4'] as const
 /** The last resource is of another namespace, for which the domain of a deleted resource is not free at once. */
 const toKey = (name: string) => ({ namespace: name === 'r4' ? 'bank' : 'shop', name })
 const scenarioMs = 40_000
+/** A slow operator that has seen that it leads writes within this time. Nobody else leads for 2 s. */
+const begunMs = 1_000
 const installation = {
   name: 'tollway',
   namespace: 'tollway',
@@ -296,6 +298,8 @@ function openReconcileWorld(simulation: Simulation, parts: ReconcileParts) {
   const storedSinceMs = new Map<string, number>()
   const createdMs = new Map<string, number>()
   const onceShared = new Set<string>()
+  /** When each operator has led last. */
+  const lastLedMs = new Map<string, number>()
 
   api.onChange = (changed, { metadata, ...object }) => {
     const { uid = '' } = metadata
@@ -324,7 +328,7 @@ function openReconcileWorld(simulation: Simulation, parts: ReconcileParts) {
     const { name } = process
     const startedMs = simulation.nowMs
     const ip = addresses[name] ?? ''
-    const client = watchWrites(parts.connect(api.client(process), process), process, () => leadership)
+    const client = watchWrites(parts.connect(api.client(process), process), process)
     const leadership = new Leadership({ client, installation, config, pod: { name, ip }, log: silentLog })
     const mayWrite = () => parts.mayWrite(leadership, process)
     let ids = 0
@@ -407,15 +411,13 @@ function openReconcileWorld(simulation: Simulation, parts: ReconcileParts) {
   }
 
   /** Only the one operator that leads writes statuses and last good contents. */
-  function watchWrites(
-    client: KubeClient,
-    process: SimulatedProcess,
-    leadership: () => Leadership,
-  ): KubeClient {
+  function watchWrites(client: KubeClient, process: SimulatedProcess): KubeClient {
     function check(what: string): void {
-      const leaders = [...running.values()].filter(operator => isLeader(operator))
-      if (leaders.length > 1) simulation.fail(process.name, oneLeader, `${what} while both operators lead`)
-      if (!leadership().mayWrite()) simulation.fail(process.name, oneWriter, `${what} without the Lease`)
+      if (findLeaders().length > 1)
+        simulation.fail(process.name, oneLeader, `${what} while both operators lead`)
+      const ledMs = lastLedMs.get(process.name) ?? Number.NEGATIVE_INFINITY
+      if (simulation.nowMs > ledMs + begunMs)
+        simulation.fail(process.name, oneWriter, `${what} without the Lease`)
     }
     return {
       ...client,
@@ -441,8 +443,14 @@ function openReconcileWorld(simulation: Simulation, parts: ReconcileParts) {
     return process.look(() => leadership.mayWrite())
   }
 
-  function checkLeaders(): void {
+  function findLeaders(): readonly RunningOperator[] {
     const leaders = [...running.values()].filter(isLeader)
+    for (const { process } of leaders) lastLedMs.set(process.name, simulation.nowMs)
+    return leaders
+  }
+
+  function checkLeaders(): void {
+    const leaders = findLeaders()
     if (leaders.length > 1) {
       simulation.fail('world', oneLeader, leaders.map(({ process }) => process.name).join(' and '))
     }
