@@ -187,7 +187,8 @@ function openSharesWorld(simulation: Simulation, parts: SharesParts) {
         const time = ttl()
         const amount = shares.report(id, report, process.clock.monotonicMs(), time)
         const before = members.get(id)
-        if (before !== undefined && report.sequence < before.sequence) return
+        // A report that has come twice is answered once: its time to live would be counted from the second time.
+        if (before !== undefined && report.sequence <= before.sequence) return
         const member = { sequence: report.sequence, revision: (before?.revision ?? 0) + 1, send }
         members.set(id, member)
         send({ ...member, amount, ttlMs: time })
