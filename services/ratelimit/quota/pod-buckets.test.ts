@@ -323,6 +323,43 @@ test('a process that adopts a proxy late counts its share until that expires', a
   assert.ok(used + others <= limit, `${used} and ${others}`)
 })
 
+test('what a process has granted ends with its part, also if it adopts a proxy then', async () => {
+  const world = new World(2, 0)
+  world.nowMs += bucketGrantMs
+  const [left, right] = world.pods as [Pod, Pod]
+  let sequence = 0
+  const report = ({ bucket }: Pod, proxy: string, wanted: number, held: number, used?: number) => {
+    sequence += 1
+    return bucket.report(proxy, { wanted, held, sequence }, world.nowMs, used)
+  }
+  const renew = async (pod: Pod) => {
+    await world.pass(500)
+    pod.buckets.tick()
+    await settle()
+  }
+  report(left, 'first', limit, 0)
+  await renew(left)
+  const amountOf = ({ bucket }: Pod, proxy: string) => bucket.revise(proxy, world.nowMs)?.amount ?? 0
+  const had = amountOf(left, 'first')
+  assert.ok(had > 0.9 * limit)
+  world.fault = 'no request'
+  for (let seconds = 0; seconds < bucketGrantMs / 1_000; seconds += 5) {
+    await world.pass(5_000)
+    report(left, 'first', limit, had)
+    await renew(left)
+  }
+  world.fault = 'none'
+  report(right, 'moving', 300, 0)
+  report(right, 'other', 700, 0)
+  await renew(right)
+  const used = amountOf(right, 'moving') + amountOf(right, 'other')
+  await right.buckets.close()
+  report(left, 'moving', 300, 0, 300)
+  await renew(left)
+  const amount = amountOf(left, 'first')
+  assert.ok(used > 0.9 * limit && used + amount <= limit, `${used} and ${amount}`)
+})
+
 test('a proxy of a process that was killed has a share again when its old one has expired', async () => {
   const world = await openWorld(2, [5_000, 5_000])
   world.pods.splice(1)

@@ -265,7 +265,8 @@ export class PodBucket {
   revisedAtMs = Number.NEGATIVE_INFINITY
   readonly #options: PodBucketOptions
   readonly #part = new Part(0)
-  #partEndsMs = Number.NEGATIVE_INFINITY
+  /** 0 if the process has no part. */
+  #partEndsMs = 0
   #reported = { wanted: 0, members: 0 }
   readonly #returning = new Map<string, Returning>()
   /** Those whose grants have moved, and which are not told yet what they may use. */
@@ -408,6 +409,7 @@ export class PodBucket {
     this.renewedAtMs = nowMs
     // Other processes may get what this one does not report to hold, so that it must not rise any more.
     this.#part.isFrozen = true
+    this.#endPart(nowMs)
     try {
       if (!this.isUsed) {
         await shares.leave(this.name, pod)
@@ -440,6 +442,7 @@ export class PodBucket {
     const { shares, pod, clock } = this.#options
     this.#isClosed = true
     await this.#renewal
+    this.#endPart(clock.monotonicMs())
     try {
       const members = this.membersAt(clock.monotonicMs())
       const moves = Array.from(members, ([proxy, { held, granted }]) => {
@@ -486,11 +489,18 @@ export class PodBucket {
     return this.#returning.values().some(({ isAdopted }) => !isAdopted)
   }
 
-  /** Returns for how long the part can be granted; it has an end if it cannot be renewed. */
+  /**
+   * Returns for how long the part can be granted. It has an end if it cannot be renewed, and all that was granted of it
+   * has ended then. What returning proxies have brought since the last renewal lasts longer.
+   */
   #endPart(nowMs: number): number {
     const leftMs = Math.min(proxyTtlMs, this.#partEndsMs - nowMs - transportMs)
     const ttlSeconds = Math.max(0, Math.floor(leftMs / 1_000))
     if (ttlSeconds === 0) this.#part.capacity = 0
+    if (this.#partEndsMs > 0 && nowMs >= this.#partEndsMs) {
+      this.#part.resetGrants(this.#adopted)
+      this.#partEndsMs = 0
+    }
     return ttlSeconds
   }
 }
@@ -563,6 +573,17 @@ class Part extends Shares {
     if (member === undefined) return undefined
     member.expiresAtMs = Math.max(member.expiresAtMs, nowMs + ttlMs)
     return member.granted
+  }
+
+  /** Leaves each member only with an amount that it has from elsewhere. */
+  resetGrants(amounts: ReadonlyMap<string, number>): void {
+    this.outstanding = 0
+    for (const [id, member] of this.members) {
+      const amount = amounts.get(id) ?? 0
+      Object.assign(member, { held: amount, confirmed: amount, granted: 0 })
+      this.outstanding += amount
+    }
+    this.areTargetsCurrent = false
   }
 
   adopt(id: string, amount: number): void {

@@ -119,6 +119,8 @@ interface Holding {
   /** The most that the proxy could still use when it was sent `granted`. */
   held: number
   assignedAtMs: number
+  /** When the proxy can use nothing any more. */
+  endsAtMs: number
   usedAtMs: number
 }
 
@@ -251,8 +253,8 @@ export class QuotaBuckets {
     const id = share === undefined ? stream.name : findId(share, stream.name, bucket)
     const earlier = share === undefined ? known : this.#bucketOf(share).membersAt(nowMs).get(id)
     const { granted = 0, held = 0, sequence = 0, wanted = 0 } = earlier ?? {}
-    const numbers = { granted, held, sequence, wanted, assignedAtMs: nowMs, usedAtMs: nowMs }
-    const holding = { bucket, stream, rules, share, id, ...numbers }
+    const times = { assignedAtMs: nowMs, endsAtMs: nowMs + proxyTtlMs + transportMs, usedAtMs: nowMs }
+    const holding = { bucket, stream, rules, share, id, granted, held, sequence, wanted, ...times }
     if (known !== undefined) {
       if (known.share !== share) this.#leave(known)
       stream.holdings.delete(known)
@@ -351,10 +353,9 @@ function findId(share: SharedLimit, name: string, { entries, holding }: QuotaBuc
  * Returns the most that a proxy may use which reports now. What was sent before has arrived by now if it was sent
  * `transportMs` ago: a report after a shorter time confirms nothing, because it does not tell what its sender has read.
  */
-function mostUsable({ granted, held, assignedAtMs }: Holding, nowMs: number): number {
-  const assignedForMs = nowMs - assignedAtMs
-  if (assignedForMs >= proxyTtlMs + transportMs) return 0
-  return assignedForMs >= transportMs ? granted : Math.max(held, granted)
+function mostUsable({ granted, held, assignedAtMs, endsAtMs }: Holding, nowMs: number): number {
+  if (nowMs >= endsAtMs) return 0
+  return nowMs - assignedAtMs >= transportMs ? granted : Math.max(held, granted)
 }
 
 function setGrant(
@@ -366,6 +367,7 @@ function setGrant(
   holding.held = mostUsable(holding, nowMs)
   holding.granted = amount
   holding.assignedAtMs = nowMs
+  holding.endsAtMs = nowMs + ttlSeconds * 1_000 + transportMs
   return {
     bucket: holding.bucket,
     action: 'limit',
