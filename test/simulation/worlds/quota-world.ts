@@ -393,6 +393,7 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
       const poor = asked.find(({ wants, has }) => has < 0.9 * Math.min(wants, tokens / proxies.length) - 2)
       if (poor)
         return `${poor.name} wants ${perSecond(poor.wants)} of ${user}, and may admit ${perSecond(poor.has)}`
+      if (given > tokens) return `${perSecond(given)} of ${perSecond(tokens)} of ${user} may be admitted`
       if (total >= tokens && given < 0.95 * tokens - 10)
         return `${perSecond(given)} of ${perSecond(tokens)} of ${user} may be admitted`
     }
