@@ -133,17 +133,26 @@ const filter = execFileSync(process.execPath, translate, { encoding: 'utf8' })
 const ports = await Promise.all(['first', 'second'].map(name => startEnvoy(name, filter, servicePort)))
 const running = ports.map(startLoad)
 const seconds = Number(options.seconds)
-console.log('second  sent and admitted a second by the first Envoy, by the second, and admitted by both')
+console.log(
+  'The limit is 100 requests a second. The service learns for 20 seconds, in which both Envoys admit everything.\n',
+)
+console.log('          requests → admitted, a second')
+console.log('second    first Envoy   second Envoy   both admit')
+let hadMoved = false
 let before = running.map(load => ({ ...load }))
 for (let second = 5; second <= seconds; second += 5) {
-  const rates = loads[second <= seconds * 0.7 ? 0 : 1]
-  for (const [nth, load] of running.entries()) load.perSecond = rates[nth] ?? 0
+  const hasMoved = second > seconds * 0.7
+  for (const [nth, load] of running.entries()) load.perSecond = loads[hasMoved ? 1 : 0][nth] ?? 0
   await setTimeout(reportEveryMs)
   const now = running.map(load => ({ ...load }))
   const perSecond = (nth: number, of: 'sent' | 'admitted') =>
     Math.round((((now[nth]?.[of] ?? 0) - (before[nth]?.[of] ?? 0)) * 1000) / reportEveryMs)
-  const each = [0, 1].map(nth => `${perSecond(nth, 'sent')} ${perSecond(nth, 'admitted')}`.padEnd(12))
-  console.log(`${second}`.padEnd(8) + each.join('') + (perSecond(0, 'admitted') + perSecond(1, 'admitted')))
+  const each = [0, 1].map(nth => `${perSecond(nth, 'sent')} → ${perSecond(nth, 'admitted')}`)
+  const [first = '', other = ''] = each
+  const both = `${perSecond(0, 'admitted') + perSecond(1, 'admitted')}`
+  const note = hasMoved && !hadMoved ? '   most of the load moves to the second' : ''
+  console.log(`${second}`.padEnd(10) + first.padEnd(14) + other.padEnd(15) + both + note)
+  hadMoved = hasMoved
   before = now
 }
 process.exit()
