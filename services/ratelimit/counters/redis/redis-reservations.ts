@@ -94,7 +94,7 @@ export class RedisReservations implements Reservations {
 
   async sweep(keyPrefix: string): Promise<readonly string[]> {
     const index = toIndexKey(keyPrefix)
-    for (const ledgerKey of this.#unindexed) this.#index(ledgerKey, 0)
+    await Promise.all(Array.from(this.#unindexed, ledgerKey => this.#index(ledgerKey, 0)))
     const all: string[] = []
     for (let isMore = true; isMore; ) {
       const due = await this.#options.runIndex({ index, call: { do: 'claim' } })
@@ -140,23 +140,25 @@ export class RedisReservations implements Reservations {
     const changed = this.#options.run(run) as Promise<StoredOutcome>
     if (!('ttlMs' in run.call)) return changed
     const { ttlMs } = run.call
-    return changed.then(outcome => {
-      if (outcome.isUnindexed) this.#index(run.ledgerKey, ttlMs)
-      return outcome
-    })
+    // Whoever has the answer can rely on it that any process ends the reservation, if this one is killed now.
+    return changed.then(outcome =>
+      outcome.isUnindexed ? this.#index(run.ledgerKey, ttlMs).then(() => outcome) : outcome,
+    )
   }
 
   /**
-   * Tells the index that a reservation of the ledger expires after this time. Nobody waits for it: the
-   * reservation exists, whatever becomes of the index.
+   * Tells the index that a reservation of the ledger expires after this time. If the index fails, the reservation
+   * exists all the same, and the next sweep of this process tells it.
    */
-  #index(ledgerKey: string, ttlMs: number): void {
+  #index(ledgerKey: string, ttlMs: number): Promise<unknown> {
     const index = toIndexKey(ledgerKey.slice(0, ledgerKey.indexOf('{')))
     this.#unindexed.delete(ledgerKey)
-    this.#options.runIndex({ index, call: { do: 'add', ledgerKey, ttlMs } }).catch((error: unknown) => {
-      if (!(error instanceof CountersError)) throw error
-      if (this.#unindexed.size < maxKnownLedgers) this.#unindexed.add(ledgerKey)
-    })
+    return this.#options
+      .runIndex({ index, call: { do: 'add', ledgerKey, ttlMs } })
+      .catch((error: unknown) => {
+        if (!(error instanceof CountersError)) throw error
+        if (this.#unindexed.size < maxKnownLedgers) this.#unindexed.add(ledgerKey)
+      })
   }
 
   async #findChecks(ledgerKey: string): Promise<readonly LimitCheck[] | undefined> {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { after, before, describe, type TestContext, test } from 'node:test'
+import { setImmediate } from 'node:timers/promises'
 import {
   type RedisServer,
   type SteppedRedis,
@@ -21,6 +22,7 @@ import { hit, openRedis, problemOf, startLoad, type TestedOptions } from '../tes
 import { clockStepsContract, reservationsContract } from '../testing/reservations.contract.ts'
 import { stopWhenOverContract } from '../testing/stop-when-over.contract.ts'
 import { createRedisCounters } from './redis.ts'
+import { RedisReservations } from './redis-reservations.ts'
 import type { RedisCounters } from './redis-setup.ts'
 import { createIncrementSender } from './send-increments.ts'
 
@@ -95,6 +97,36 @@ describe('counters in Redis', { skip }, () => {
       await reservations.sweep('')
       return (await redis.command('GET', '{t}a')) === '0'
     })
+  })
+
+  test('a reservation is answered when the index of ledgers has been told', async () => {
+    const order: string[] = []
+    const reservation = { state: 'open', amount: 4, actual: 0, expiresAtMs: 0 } as const
+    const outcome = { reservation, isRepeated: false, limits: [], decreased: [], isUnindexed: true }
+    const reservations = new RedisReservations({
+      run: async () => outcome,
+      async runIndex() {
+        await setImmediate()
+        order.push('told')
+        return []
+      },
+    })
+    await reservations.reserve(ledger('a'), 'one', 4, 60_000)
+    await reservations.change(ledger('a').key, 'one', { do: 'extend', ttlMs: 60_000 })
+    order.push('answered')
+    assert.deepEqual(order, ['told', 'told', 'answered'])
+  })
+
+  test('a repetition tells the index of ledgers, which the process of the first call may not have told', async t => {
+    const { reservations } = await openShared(t)
+    for (let times = 0; times < 2; times += 1) {
+      await reservations.reserve(ledger('a'), 'one', 4, 60_000)
+      assert.notEqual(await redis.command('ZSCORE', index, ledger('a').key), '')
+      await redis.command('DEL', index)
+    }
+    await reservations.change(ledger('a').key, 'one', { do: 'release' })
+    await reservations.reserve(ledger('a'), 'one', 4, 60_000)
+    assert.equal(await redis.command('EXISTS', index), '0')
   })
 
   test('the index is told once for many reservations of a ledger, and again if it has lost the ledger', async t => {

@@ -336,6 +336,9 @@ local function change()
       return 'FULL'
     end
     r, admitted, rooms = reserve(stored)
+  elseif what == 'reserve' then
+    -- The process that made it may have been killed before it told the index.
+    unindexed = r.state == 'o' and 1 or 0
   elseif r and what == 'extend' and r.state == 'o' then
     extend(r, stored)
   elseif r and what == 'release' and r.state == 'o' then
