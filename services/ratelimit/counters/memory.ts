@@ -47,13 +47,13 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
   const counters = new ExpiringTable<Counter>(maxKeys)
   let closed = false
 
-  function addOne(hit: Hit, nowSeconds: number, isAdmission = false): number {
+  function addOne(hit: Hit, nowSeconds: number, prolongs = hit.hits > 0): number {
     const { key, hits, expirySeconds } = hit
     const counter = counters.get(key, nowSeconds)
     if (counter !== undefined) {
       const least = hits < 0 && !hit.grants ? Math.min(0, counter.count) : Number.NEGATIVE_INFINITY
       counter.count = Math.min(maxCount, Math.max(least, counter.count + hits))
-      if (hits > 0 && !isAdmission && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
+      if (prolongs && counter.expirySeconds < expirySeconds) prolong(counter, hit, nowSeconds)
       return counter.count
     }
     if (hits === 0 || (hits < 0 && !hit.grants)) return 0
@@ -69,7 +69,8 @@ export function createMemoryCounters(options: MemoryCountersOptions): MemoryCoun
     clock,
     maxKeys,
     // A check never gives back more than was counted, unless it grants hits.
-    count: (check, hits) => addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000, true),
+    count: (check, hits, isAsked) =>
+      addOne({ ...check, hits, grants: true }, clock.monotonicMs() / 1000, isAsked),
   })
 
   const reservations = new MemoryReservations({ admit, windowOf, clock })

@@ -218,6 +218,20 @@ test('a process alone admits exactly the limit, in the order of the calls', asyn
   assert.ok(opened.commands() < 100, `${opened.commands()} calls of the counters`)
 })
 
+test('after an edit to a longer window, calls that are admitted together keep the counter for it', async () => {
+  const opened = openProcesses(1)
+  const brief = checkOf({ limit: 1e6, burst: 1e6, expirySeconds: 60 })
+  await call(opened, brief, 300)
+  const long = { ...brief, expirySeconds: 3_600 }
+  for (let time = 0; time < 100; time += 1) {
+    void opened.processes[0]?.admit([long])
+    await opened.pass(1)
+  }
+  await opened.pass(100_000)
+  const [left] = await opened.counters.admit([{ ...long, hits: 0 }])
+  assert.equal(left?.remaining, 1e6 - 400)
+})
+
 test('what one process has left becomes usable for another one after about a second', async () => {
   const opened = openProcesses(2)
   const [first, second] = opened.processes

@@ -202,7 +202,7 @@ export class Leases {
     if (hits < 0) return undefined
     let lease = this.#single.size === 0 ? undefined : this.#single.get(key)
     if (lease !== undefined && !lease.isOf(hit)) {
-      // The window has become longer, or its limit another. Only adding hits makes the counters keep it for longer.
+      // The window has become longer, and the counter has to be kept for it; or its limit is another.
       this.#end(lease)
       return undefined
     }
@@ -496,7 +496,9 @@ class Lease {
     if (this.isEnding || this.isOver(nowMs) || checks.length !== this.parts.length) return false
     for (let index = 0; index < checks.length; index += 1) {
       const [asked, own] = [checks[index] as LimitCheck, (this.parts[index] as Part).check]
-      if (asked.limit !== own.limit || asked.burst !== own.burst || asked.shadow !== own.shadow) return false
+      const hasOwnLimit =
+        asked.limit === own.limit && asked.burst === own.burst && asked.shadow === own.shadow
+      if (!hasOwnLimit || asked.expirySeconds !== own.expirySeconds) return false
     }
     return true
   }

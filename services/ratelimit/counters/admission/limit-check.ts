@@ -41,7 +41,7 @@ export interface LimitCheck {
   readonly windowTicks: number
   /** The number of ticks in a second: 1, 1,000 or 1,000,000. */
   readonly ticksPerSecond: number
-  /** How long the counter of a fixed window is kept from its first hit, in whole seconds. Only `Counters.add` prolongs it. */
+  /** How long the counter of a fixed window is kept, in whole seconds; see `Hit.expirySeconds`. */
   readonly expirySeconds: number
   /** In shadow mode the limit rejects no call. Its own outcome is the same as without shadow mode. */
   readonly shadow: boolean

@@ -11,8 +11,11 @@ interface MemoryAdmissionOptions {
   readonly clock: Clock
   /** At most this many states are kept. A new state beyond that evicts others; see `ExpiringTable`. */
   readonly maxKeys: number
-  /** Adds hits to the counter of a fixed window and returns the counter's value; 0 hits only read. */
-  readonly count: (check: LimitCheck, hits: number) => number
+  /**
+   * Adds hits to the counter of a fixed window and returns the counter's value; 0 hits only read. A call that asks for
+   * hits also prolongs the counter to its expiry.
+   */
+  readonly count: (check: LimitCheck, hits: number, isAsked: boolean) => number
 }
 
 interface Entry extends Expiring {
@@ -39,7 +42,7 @@ export function createMemoryAdmission(options: MemoryAdmissionOptions): MemoryAd
   const entries = new ExpiringTable<Entry>(maxKeys)
 
   function open(check: LimitCheck, nowMs: number, nowSeconds: number): LimitState {
-    if (check.algorithm === 'FixedWindow') return new FixedWindow(count(check, 0), check.limit)
+    if (check.algorithm === 'FixedWindow') return new FixedWindow(count(check, 0, false), check.limit)
     const now = ticksAt(nowMs, check.ticksPerSecond)
     const stored = entries.get(check.key, nowSeconds)?.stored
     if (check.algorithm === 'Concurrency') return new Concurrency(stored as Holds | undefined, now, check)
@@ -55,7 +58,7 @@ export function createMemoryAdmission(options: MemoryAdmissionOptions): MemoryAd
 
   function save({ check, state, isAsked }: Opened, nowSeconds: number): void {
     if (state instanceof FixedWindow) {
-      if (state.added !== 0) count(check, state.added)
+      if (isAsked) count(check, state.added, check.hits > 0)
     } else if (
       state instanceof TokenBucket ||
       state instanceof SlidingWindow ||

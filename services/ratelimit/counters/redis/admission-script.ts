@@ -1,6 +1,7 @@
 import { emptyingHits, type LimitCheck } from '../admission/limit-check.ts'
 import { maxDebt } from '../admission/token-bucket.ts'
-import type { AdmissionRun, RunOutcomes } from '../batching/admission-runs.ts'
+import { type AdmissionRun, isSameLimit, type RunOutcomes } from '../batching/admission-runs.ts'
+import { needsExpiry, type TouchedKeys } from '../batching/touched-keys.ts'
 import { CountersError, maxCount } from '../counters.ts'
 import { isArrayReply, type RedisReply } from './resp/reply-parser.ts'
 import type { RespWriter } from './resp/request-writer.ts'
@@ -36,7 +37,8 @@ for i = 1, tonumber(ARGV[2]) do
     window = tonumber(ARGV[at + 4]), rate = tonumber(ARGV[at + 5]), expiry = ARGV[at + 6],
   }
   local flags = tonumber(ARGV[at + 7])
-  l.shadow, l.count_rejected, l.grants, l.leased = flags % 2 == 1, flags % 4 > 1, flags % 8 > 3, flags > 7
+  l.shadow, l.count_rejected, l.grants = flags % 2 == 1, flags % 4 > 1, flags % 8 > 3
+  l.leased, l.prolongs = flags % 16 > 7, flags > 15
   l.now = floor(now / (1000000 / l.rate))
   l.most = l.limit
   if l.algorithm == 2 and l.limit > 0 then l.most = l.burst end
@@ -339,7 +341,8 @@ end
 local function save(s)
   local l, ticks = s.limit, 0
   if l.algorithm == FIXED then
-    if s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added then call('EXPIRE', s.key, l.expiry) end
+    local is_new = s.added ~= 0 and call('INCRBY', s.key, s.added) == s.added
+    if is_new or (l.prolongs and s.asked) then call('EXPIRE', s.key, l.expiry) end
   elseif l.algorithm == CONCURRENCY then
     save_holds(s, l)
   elseif s.added ~= 0 or s.reduced or (s.changed and s.asked) then
@@ -380,8 +383,8 @@ end
  * ARGV: the time in microseconds, or -1 for the time of Redis; the number of limits; for each limit the
  * algorithm, the limit, the burst, the window in ticks, the ticks a second, the expiry in seconds, and flags
  * (1 for a shadow limit, plus 2 if rejected hits count, plus 4 if negative hits grant, plus 8 if there may be
- * leases); then for each call the number of checks, and for each check the index of its key and of its limit,
- * from 0, and its hits. A call for leases has the number of checks negated, and for each check also the
+ * leases, plus 16 if the expiry of a fixed window is set even if its counter is not new); then for each call the
+ * number of checks, and for each check the index of its key and of its limit, from 0, and its hits. A call for leases has the number of checks negated, and for each check also the
  * numbers of `LeaseTerms`.
  *
  * The reply has three items for each check: 1 if its limit admits the call, else 0, or, for a lease, the hits
@@ -484,7 +487,11 @@ export type TimeMicros = (checks: readonly LimitCheck[]) => number | undefined
 export const valuesPerLimit = 7
 const valuesPerCheck = 3
 
-export function admissionScript(timeMicros: TimeMicros = () => undefined): Script<AdmissionRun, RunOutcomes> {
+/** @param touchedKeys remembers which expiries were sent */
+export function admissionScript(
+  touchedKeys: TouchedKeys,
+  timeMicros: TimeMicros = () => undefined,
+): Script<AdmissionRun, RunOutcomes> {
   return {
     text,
     argumentCount: ({ keys, limits, calls }) =>
@@ -494,14 +501,38 @@ export function admissionScript(timeMicros: TimeMicros = () => undefined): Scrip
       for (const key of keys) requests.text(key)
       requests.text(`${timeMicros(checks) ?? -1}`)
       requests.integer(limits.length)
-      for (const limit of limits) writeLimit(requests, limit)
+      const prolonging = findProlonging(limits, checks, touchedKeys)
+      for (const limit of limits) writeLimit(requests, limit, prolonging.has(limit))
       for (const number of calls) requests.integer(number)
     },
     read: readOutcomes,
+    // The expiries of a failed run may not have been set.
+    onFailure({ checks }) {
+      for (const { algorithm, key } of checks) {
+        if (algorithm === 'FixedWindow') touchedKeys.of(key).expirySentSeconds = 0
+      }
+    },
   }
 }
 
-export function writeLimit(requests: RespWriter, check: LimitCheck): void {
+/** Returns the limits of counters for which this process has sent no expiry yet, or a shorter one. */
+function findProlonging(
+  limits: readonly LimitCheck[],
+  checks: readonly LimitCheck[],
+  touchedKeys: TouchedKeys,
+): ReadonlySet<LimitCheck | undefined> {
+  const prolonging = new Set<LimitCheck | undefined>()
+  for (const check of checks) {
+    if (check.algorithm !== 'FixedWindow' || check.hits <= 0) continue
+    const touched = touchedKeys.of(check.key)
+    if (!needsExpiry(touched, check.expirySeconds)) continue
+    touched.expirySentSeconds = check.expirySeconds
+    prolonging.add(limits.find(limit => isSameLimit(limit, check)))
+  }
+  return prolonging
+}
+
+export function writeLimit(requests: RespWriter, check: LimitCheck, prolongs = false): void {
   requests.integer(numberOf[check.algorithm])
   requests.integer(check.limit)
   requests.integer(check.burst)
@@ -509,7 +540,8 @@ export function writeLimit(requests: RespWriter, check: LimitCheck): void {
   requests.integer(check.ticksPerSecond)
   requests.integer(check.expirySeconds)
   const { shadow, countRejected, grants, leased } = check
-  requests.integer((shadow ? 1 : 0) + (countRejected ? 2 : 0) + (grants ? 4 : 0) + (leased ? 8 : 0))
+  const flags = [shadow, countRejected, grants, leased, prolongs]
+  requests.integer(flags.reduce((sum, flag, bit) => sum + (flag ? 1 << bit : 0), 0))
 }
 
 function readOutcomes(reply: RedisReply, { checks }: AdmissionRun): RunOutcomes | CountersError {

@@ -87,7 +87,11 @@ export class RedisNode {
     this.problem = options.problem ?? (() => connection.problem)
     this.sendIncrements = createIncrementSender(connection, onErrorReply)
     this.sendCalls = createScriptSender(connection, stopWhenOverScript(touchedKeys), onErrorReply)
-    this.sendAdmissions = createScriptSender(connection, admissionScript(limits.timeMicros), onErrorReply)
+    this.sendAdmissions = createScriptSender(
+      connection,
+      admissionScript(touchedKeys, limits.timeMicros),
+      onErrorReply,
+    )
     this.sendReservations = createScriptSender(connection, reservationScript(limits.timeMicros), onErrorReply)
     this.sendLedgerIndex = createScriptSender(connection, ledgerIndexScript, onErrorReply)
     this.sendBucketShares = createScriptSender(
