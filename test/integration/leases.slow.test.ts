@@ -60,7 +60,9 @@ async function admitted(t: TestContext, fault: (parts: Case) => Promise<void>) {
   const plan = { ports, connections, callsPerSecond, bodyOf: () => body }
   const record = await withFaultLoad(plan, async load => {
     await pause(loadMs)
-    for (const service of services) assert.equal((await service.stats())['ratelimit.leases.open'], 1)
+    for (const service of services) {
+      await waitFor('a lease', async () => (await service.stats())['ratelimit.leases.open'] === 1)
+    }
     await fault({ redis, services, load })
     return load.stop()
   })
