@@ -29,6 +29,8 @@ interface LeasesCase {
   readonly streams: number
   /** Random arrivals over all connections, against envoyproxy/ratelimit too; the full rate when left out. */
   readonly randomPerSecond?: number
+  /** Whether a rule without a limit is measured too. */
+  readonly hasFloor?: boolean
   readonly comparisons: readonly Comparison[]
 }
 
@@ -37,12 +39,16 @@ function leasesCase(shape: LeasesCase): BenchCase {
   return { name, title, long: true, needs: ['redis-server'], run: extent => run(shape, extent) }
 }
 
-async function startCounting(counting: RateLimitCounting, redisPort: number) {
+/** The floor of leases: the sockets of the callers, and no counter. */
+const unlimited = 'UNLIMITED'
+
+async function startCounting(counting: RateLimitCounting | typeof unlimited, redisPort: number) {
   const feed = await startLimitFeed()
-  const name = RateLimitCounting[counting]
-  const rateLimit: MessageInitShape<typeof RateLimitPolicySchema> = {
-    ...{ unit: RateLimitUnit.DAY, requestsPerUnit: generous, counting },
-  }
+  const isUnlimited = counting === unlimited
+  const name = isUnlimited ? unlimited : RateLimitCounting[counting]
+  const rateLimit: MessageInitShape<typeof RateLimitPolicySchema> = isUnlimited
+    ? { unlimited: true }
+    : { unit: RateLimitUnit.DAY, requestsPerUnit: generous, counting }
   feed.send(
     encodeResponse('1', [encodeDomain({ name: domain, domain, descriptors: [{ key: 'user', rateLimit }] })]),
   )
@@ -61,6 +67,7 @@ async function run(shape: LeasesCase, extent: Extent): Promise<CaseResult> {
   try {
     servers.push(await startCounting(RateLimitCounting.LEASED, redis.port))
     servers.push(await startCounting(RateLimitCounting.EXACT, redis.port))
+    if (shape.hasFloor) servers.push(await startCounting(unlimited, redis.port))
     const hasReference = shape.randomPerSecond !== undefined && reference.missing?.() === false
     if (hasReference) {
       servers.push(await startReferenceServer({ rules: userRule(generous), redisPort: redis.port }))
@@ -81,6 +88,8 @@ async function run(shape: LeasesCase, extent: Extent): Promise<CaseResult> {
       const other = byName[comparison.against ?? 'EXACT']
       return other === undefined ? [] : compareRounds([comparison], leased, other)
     })
+    const floor = byName[unlimited]
+    if (floor !== undefined) rows.push(...compareRounds([floorRatio], floor, byName['EXACT'] ?? []))
     return { rows, measurements: byName, notes: servers.map(({ name }) => noteOf(name, byName[name] ?? [])) }
   } finally {
     await Promise.all(servers.map(server => server.end()))
@@ -123,6 +132,12 @@ function noteOf(name: string, rounds: readonly Measurement[]): string {
   )
 }
 
+const { goal: _, ...withoutGoal } = cpuRatio
+const floorRatio: Comparison = {
+  ...withoutGoal,
+  what: 'CPU a decision of a rule without a limit, to that of Exact',
+}
+
 const commandRatio: Comparison = {
   what: 'Redis commands a decision',
   figure: 'redisCommands',
@@ -140,7 +155,7 @@ function arrivals(randomPerSecond: number, keys: number, goals: readonly Compari
   return {
     name: `leases-${randomPerSecond}-${keys}`,
     title: `Leased, ${randomPerSecond.toLocaleString('en')}/s at random over 100 connections, ${keys.toLocaleString('en')} keys`,
-    ...{ keys, connections: 100, streams: 10, randomPerSecond },
+    ...{ keys, connections: 100, streams: 10, randomPerSecond, hasFloor: goals.length > 0 },
     comparisons: [...(goals.length > 0 ? goals : named), cpuRatio, commandRatio],
   }
 }
@@ -149,7 +164,7 @@ export const leasesCases: readonly BenchCase[] = [
   {
     name: 'leases-hot',
     title: 'Leased and Exact, 16 hot keys, 50 connections × 1 in flight',
-    ...{ keys: 16, connections: 50, streams: 1 },
+    ...{ keys: 16, connections: 50, streams: 1, hasFloor: true },
     comparisons: [
       { ...commandRatio, goal: { atMost: 1 / 20 } },
       latencyRatio('p50Ms', 0.6),
