@@ -300,11 +300,14 @@ function openLeasesWorld(simulation: Simulation, parts: LeasesParts) {
     return account
   }
 
+  /** The time of the command that runs, in microseconds as in its answer, which rounds it. */
+  const redisMs = () => (redis.clock.nowMs() * 1_000) / 1_000 - epochMs
+
   function credit(account: Account, hits: number, since: number): void {
     if (since > account.epoch) return
     for (let epoch = since; epoch <= account.epoch; epoch += 1)
       account.credits[epoch] = (account.credits[epoch] ?? 0) + hits
-    account.changes.push({ atMs: simulation.nowMs, epoch: account.epoch, hits, what: 'credit' })
+    account.changes.push({ atMs: redisMs(), epoch: account.epoch, hits, what: 'credit' })
   }
 
   /** An operator has changed a counter, by as many hits. */
@@ -314,7 +317,7 @@ function openLeasesWorld(simulation: Simulation, parts: LeasesParts) {
     account.admitted[account.epoch] = 0
     account.credits[account.epoch] = Math.max(0, -left)
     account.changes.push({
-      atMs: simulation.nowMs,
+      atMs: redisMs(),
       epoch: account.epoch,
       hits: Math.max(0, -left),
       what: 'begin',
