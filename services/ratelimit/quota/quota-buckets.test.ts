@@ -271,6 +271,21 @@ test('what a proxy returns is pushed to the others', async () => {
   assert.ok(sum <= capacity && sum >= capacity * 0.98, `${sum} of ${capacity}`)
 })
 
+test('a proxy for which nothing is left is told so again before that ends: it would use the whole limit', async () => {
+  const world = new World(rule('user', { delivery: 'Quota' }))
+  const [one, two, three] = [world.open('one'), world.open('two'), world.open('three')]
+  assert.ok(tokens(await report(one, bucketOf('user'), 10_000)) > 0)
+  const bucket = bucketOf('user')
+  assert.equal(tokens(await report(two, bucket, 0, 0)), 0)
+  await report(three, bucketOf('user'), 10_000, 0)
+  const told: number[] = []
+  for (let count = 0; count < 3; count += 1) {
+    world.nowMs += 4_500
+    told.push(tokens(await report(two, bucket, 50)))
+  }
+  assert.deepEqual(told, [-1, 0, -1])
+})
+
 test('while the service learns, a bucket has no assignment', async () => {
   const world = new World(rule('user', { delivery: 'Quota' }))
   world.nowMs = 0

@@ -122,6 +122,8 @@ interface Holding {
   /** When the proxy can use nothing any more. */
   endsAtMs: number
   usedAtMs: number
+  /** Whether this process has told the proxy its share. */
+  isTold: boolean
 }
 
 interface SharedLimit {
@@ -253,7 +255,12 @@ export class QuotaBuckets {
     const id = share === undefined ? stream.name : findId(share, stream.name, bucket)
     const earlier = share === undefined ? known : this.#bucketOf(share).membersAt(nowMs).get(id)
     const { granted = 0, held = 0, sequence = 0, wanted = 0 } = earlier ?? {}
-    const times = { assignedAtMs: nowMs, endsAtMs: nowMs + proxyTtlMs + transportMs, usedAtMs: nowMs }
+    const times = {
+      assignedAtMs: nowMs,
+      endsAtMs: nowMs + proxyTtlMs + transportMs,
+      usedAtMs: nowMs,
+      isTold: false,
+    }
     const holding = { bucket, stream, rules, share, id, granted, held, sequence, wanted, ...times }
     if (known !== undefined) {
       if (known.share !== share) this.#leave(known)
@@ -315,7 +322,9 @@ export class QuotaBuckets {
     const isReturning = isFirst && (elapsedMs > 0 || requests > 1)
     const report = { wanted: holding.wanted, held: mostUsable(holding, nowMs), sequence: holding.sequence }
     const used = isReturning ? usedOfShare({ allowed, elapsedMs }, capacity) : undefined
-    const grant = this.#bucketOf(share).report(id, report, nowMs, used)
+    const pod = this.#bucketOf(share)
+    const grant =
+      pod.report(id, report, nowMs, used) ?? (isEnding(holding, nowMs) ? pod.nothingAt(nowMs) : undefined)
     return grant && setGrant(holding, grant, capacity, nowMs)
   }
 
@@ -358,6 +367,14 @@ function mostUsable({ granted, held, assignedAtMs, endsAtMs }: Holding, nowMs: n
   return nowMs - assignedAtMs >= transportMs ? granted : Math.max(held, granted)
 }
 
+/**
+ * Whether the share that this process has told ends before the answer to the next report. It is told again even if there
+ * is nothing: without a share, a proxy would use the whole limit.
+ */
+function isEnding({ isTold, endsAtMs }: Holding, nowMs: number): boolean {
+  return isTold && endsAtMs - nowMs < reportedEveryMs + 2 * transportMs
+}
+
 function setGrant(
   holding: Holding,
   { amount, ttlSeconds }: PodGrant,
@@ -366,6 +383,7 @@ function setGrant(
 ): QuotaAssignment {
   holding.held = mostUsable(holding, nowMs)
   holding.granted = amount
+  holding.isTold = true
   holding.assignedAtMs = nowMs
   holding.endsAtMs = nowMs + ttlSeconds * 1_000 + transportMs
   return {
