@@ -189,6 +189,17 @@ suite('the quota filter of Envoy', { skip: missingProgram('envoy'), concurrency:
     assert.equal(await countAdmitted('fallback-without-timeout', 6), 6)
   })
 
+  test('a fallback that is a token bucket keeps the ratio of the fill, as does the next assignment', async () => {
+    await open('fallback-ratio', tokenBucket(10, 0), 1)
+    await open('fallback-without-timeout', { case: 'blanketRule', value: 1 }, 1)
+    assert.equal(await countAdmitted('fallback-ratio', 5), 5)
+    await waitFor('the expiry', async () => (await countAdmitted('fallback-without-timeout', 1)) === 1, 3000)
+    assert.equal(await countAdmitted('fallback-ratio', 30), 30)
+    service.push('fallback-ratio', tokenBucket(1000, 0))
+    await applied()
+    assert.equal(await countAdmitted('fallback-ratio', 300), 200)
+  })
+
   test('a bucket without an answer stays without an assignment, and is reported on', async () => {
     assert.equal(await countAdmitted('unanswered', 3), 3)
     const reports = await service.reported('unanswered', 3)
@@ -547,6 +558,13 @@ const bucketMatchers: readonly Matcher[] = [
     when: ['bucket', 'fallback-bucket'],
     expired: {
       fallback_rate_limit: { token_bucket: { max_tokens: 3, tokens_per_fill: 1, fill_interval: '3600s' } },
+      expired_assignment_behavior_timeout: '60s',
+    },
+  },
+  {
+    when: ['bucket', 'fallback-ratio'],
+    expired: {
+      fallback_rate_limit: { token_bucket: { max_tokens: 100, tokens_per_fill: 1, fill_interval: '3600s' } },
       expired_assignment_behavior_timeout: '60s',
     },
   },

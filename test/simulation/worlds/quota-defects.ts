@@ -2,7 +2,7 @@ import type { Clock } from '@tollway/chassis/clock.ts'
 import { type BucketShares, bucketGrantMs } from '../../../services/ratelimit/counters/bucket-shares.ts'
 import { MemoryBucketShares } from '../../../services/ratelimit/counters/memory-bucket-shares.ts'
 import { PodBuckets } from '../../../services/ratelimit/quota/pod-buckets.ts'
-import type { QuotaUsage } from '../../../services/ratelimit/quota/quota-buckets.ts'
+import type { QuotaAssignment, QuotaUsage } from '../../../services/ratelimit/quota/quota-buckets.ts'
 import type { Defect } from '../engine/world.ts'
 import type { QuotaParts } from './quota-world.ts'
 
@@ -40,6 +40,25 @@ const reading =
           const member = quota.open(...call)
           return {
             report: usages => member.report(usages.map(change)),
+            close: () => member.close(),
+          }
+        },
+      }
+    },
+  })
+
+/** Changes what a pod assigns. */
+const assigning =
+  (change: (assignment: QuotaAssignment) => QuotaAssignment) =>
+  ({ openQuota }: QuotaParts): Partial<QuotaParts> => ({
+    openQuota: options => {
+      const quota = openQuota(options)
+      return {
+        revise: bucket => quota.revise(bucket),
+        open: (identity, push) => {
+          const member = quota.open(identity, assignments => push(assignments.map(change)))
+          return {
+            report: async usages => (await member.report(usages)).map(change),
             close: () => member.close(),
           }
         },
@@ -156,6 +175,13 @@ export const quotaDefects: readonly Defect<QuotaParts>[] = [
     name: 'expiry-off-by-one-second',
     summary: 'a proxy uses its assignment for a second longer than its time to live',
     plant: ({ ttlMs }) => ({ ttlMs: seconds => ttlMs(seconds + 1) }),
+  },
+  {
+    name: 'whole-burst-each',
+    summary: 'each proxy gets the burst of the whole limit',
+    plant: assigning(assignment =>
+      assignment.action === 'limit' ? { ...assignment, maxTokens: 150 } : assignment,
+    ),
   },
   {
     name: 'nothing-pushed',

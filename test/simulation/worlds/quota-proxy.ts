@@ -19,19 +19,33 @@ const codec: Codec<RateLimitQuotaResponse, Reports> = {
 }
 
 const reportMs = 5_000
-const tickMs = 100
+/** How often requests come. A full bucket lasts for four times as long at least. */
+const tickMs = 250
 
-/** What a proxy may use of a bucket. */
-export interface Assignment {
+interface TokenBucket {
   readonly tokensPerFill: number
   readonly maxTokens: number
   readonly fillIntervalSeconds: number
+}
+
+/** What a proxy may use of a bucket. */
+interface Assignment extends TokenBucket {
   readonly arrivedMs: number
   readonly endMs: number
 }
 
+/** What a proxy uses after the end of an assignment: `expired_assignment_behavior` of its configuration. */
+export interface ExpiredBehavior extends TokenBucket {
+  readonly timeoutMs: number
+}
+
+/** By what a proxy decides. */
+type Basis = 'share' | 'fallback' | 'nothing'
+
 interface CachedBucket {
   assignment: Assignment | undefined
+  /** Whether the assignment is that of the configuration. */
+  isFallback: boolean
   tokens: number
   filledMs: number
   allowed: number
@@ -44,9 +58,11 @@ interface ProxyOptions {
   readonly client: GrpcClient
   /** The requests a second of each user. */
   readonly demand: ReadonlyMap<string, number>
-  /** Called with the requests that an assignment has admitted. */
-  readonly onAdmitted: (user: string, requests: number) => void
-  readonly onAssigned: () => void
+  /** Called with the requests that were admitted. */
+  readonly onAdmitted: (user: string, requests: number, basis: Basis) => void
+  /** Called with the tokens of the bucket if it had no share before. */
+  readonly onAssigned: (user: string, tokens: number) => void
+  readonly expired: (user: string) => ExpiredBehavior
   /** For how long an assignment counts that says this time to live. */
   readonly ttlMs: (seconds: number) => number
 }
@@ -67,10 +83,10 @@ export class QuotaProxy {
     process.after(reportMs * process.random(), () => setInterval(() => this.#report(), reportMs))
   }
 
-  /** Returns the assignment that counts now. */
-  assignment(user: string, nowMs: number): Assignment | undefined {
-    const assignment = this.#buckets.get(user)?.assignment
-    return assignment !== undefined && nowMs < assignment.endMs ? assignment : undefined
+  /** Returns the share that counts now. */
+  share(user: string, nowMs: number): Assignment | undefined {
+    const { assignment, isFallback } = this.#buckets.get(user) ?? {}
+    return assignment !== undefined && !isFallback && nowMs < assignment.endMs ? assignment : undefined
   }
 
   #serve(): void {
@@ -86,6 +102,7 @@ export class QuotaProxy {
     const known = this.#buckets.get(user)
     const bucket = known ?? {
       assignment: undefined,
+      isFallback: false,
       tokens: 0,
       filledMs: nowMs,
       allowed: 0,
@@ -93,19 +110,32 @@ export class QuotaProxy {
       reportedMs: nowMs,
     }
     let admitted = requests
-    const { assignment } = bucket
-    // Without one, the printed configuration admits all requests, and after it has expired those of the whole limit.
-    if (assignment !== undefined && nowMs < assignment.endMs) {
+    const assignment = this.#current(user, bucket, nowMs)
+    // Without one, the printed configuration admits all requests.
+    if (assignment !== undefined) {
       fill(bucket, assignment, nowMs)
       admitted = Math.min(requests, Math.floor(bucket.tokens))
       bucket.tokens -= admitted
-      this.#options.onAdmitted(user, admitted)
     }
+    const basis = assignment === undefined ? 'nothing' : bucket.isFallback ? 'fallback' : 'share'
+    this.#options.onAdmitted(user, admitted, basis)
     bucket.allowed += admitted
     bucket.denied += requests - admitted
     if (known !== undefined) return
     this.#buckets.set(user, bucket)
     this.#send([user], nowMs)
+  }
+
+  /** Returns the assignment of a bucket. One that has expired gives way to the fallback, and that to none. */
+  #current(user: string, bucket: CachedBucket, nowMs: number): Assignment | undefined {
+    for (let last = bucket.assignment; last !== undefined && nowMs >= last.endMs; last = bucket.assignment) {
+      const { endMs } = last
+      const { timeoutMs, ...fallback } = this.#options.expired(user)
+      if (bucket.isFallback) bucket.assignment = undefined
+      else replace(bucket, { ...fallback, arrivedMs: endMs, endMs: endMs + timeoutMs }, endMs)
+      bucket.isFallback = !bucket.isFallback
+    }
+    return bucket.assignment
   }
 
   /** Reports all buckets, in whole seconds. */
@@ -163,16 +193,11 @@ export class QuotaProxy {
     if (strategy?.case !== 'tokenBucket') return
     const { maxTokens, tokensPerFill = 0, fillInterval } = strategy.value
     const nowMs = this.#process.clock.monotonicMs()
-    const before = this.assignment(user, nowMs)
-    if (before === undefined) bucket.tokens = maxTokens
-    else {
-      fill(bucket, before, nowMs)
-      bucket.tokens *= maxTokens / before.maxTokens
-    }
-    bucket.filledMs = nowMs
+    const before = this.#current(user, bucket, nowMs)
     const isChanged = before?.maxTokens !== maxTokens || before?.tokensPerFill !== tokensPerFill
     const seconds = Number(fillInterval?.seconds)
-    bucket.assignment = {
+    const isFirst = before === undefined || bucket.isFallback
+    const next = {
       tokensPerFill,
       maxTokens,
       // A change of it alone is not noticed.
@@ -180,9 +205,23 @@ export class QuotaProxy {
       arrivedMs: nowMs,
       endMs: nowMs + this.#options.ttlMs(Number(assignmentTimeToLive?.seconds)),
     }
-    this.#options.onAssigned()
+    replace(bucket, next, nowMs)
+    bucket.isFallback = false
+    this.#options.onAssigned(user, isFirst ? bucket.tokens : 0)
     if (isChanged) this.#process.note(`may admit ${(tokensPerFill / seconds).toFixed(1)}/s of ${user}`)
   }
+}
+
+/** A new bucket is full, and a changed one keeps the ratio of its fill. */
+function replace(bucket: CachedBucket, next: Assignment, nowMs: number): void {
+  const { assignment } = bucket
+  if (assignment === undefined) bucket.tokens = next.maxTokens
+  else {
+    fill(bucket, assignment, nowMs)
+    bucket.tokens *= next.maxTokens / assignment.maxTokens
+  }
+  bucket.assignment = next
+  bucket.filledMs = nowMs
 }
 
 function fill(bucket: CachedBucket, assignment: Assignment, nowMs: number): void {

@@ -1,5 +1,5 @@
 import type { Clock } from '@tollway/chassis/clock.ts'
-import type { BucketShares } from '../../../services/ratelimit/counters/bucket-shares.ts'
+import { type BucketShares, bucketGrantMs } from '../../../services/ratelimit/counters/bucket-shares.ts'
 import { MemoryBucketShares } from '../../../services/ratelimit/counters/memory-bucket-shares.ts'
 import { PodBuckets } from '../../../services/ratelimit/quota/pod-buckets.ts'
 import { QuotaBuckets } from '../../../services/ratelimit/quota/quota-buckets.ts'
@@ -15,13 +15,15 @@ import {
   generateFault,
   healAll,
   isFault,
+  type Places,
+  someFaults,
 } from '../engine/faults.ts'
 import type { Random } from '../engine/hash.ts'
 import { Network } from '../engine/network.ts'
 import type { SimulatedProcess, Simulation } from '../engine/simulation.ts'
 import type { World } from '../engine/world.ts'
 import { quotaDefects } from './quota-defects.ts'
-import { QuotaProxy } from './quota-proxy.ts'
+import { type ExpiredBehavior, QuotaProxy } from './quota-proxy.ts'
 import { redisName, SimulatedRedis } from './simulated-redis.ts'
 
 type QuotaEvent =
@@ -79,22 +81,40 @@ const capacities = Object.fromEntries(
   ]),
 ) as Record<Form, Record<User, ReturnType<typeof toQuotaCapacity>>>
 
+const rulesOf = (form: Form) =>
+  users.map(user => makeRule('user', { value: user, rateLimit: forms[form][user] }))
+
 const pods = ['pod-1', 'pod-2', 'pod-3'] as const
 const proxies = ['proxy-1', 'proxy-2', 'proxy-3', 'proxy-4', 'proxy-5', 'proxy-6'] as const
-/** Redis learns first. */
-const startMs = 25_000
-const scenarioMs = 75_000
+/** By what `tollway translate -o envoy-quota` prints, a proxy has the whole limit for a day then. */
+const expired = Object.fromEntries(
+  users.map(user => {
+    const { tokens, intervalSeconds, maxTokens } = capacities.usual[user]
+    const limit = { tokensPerFill: tokens, maxTokens, fillIntervalSeconds: intervalSeconds }
+    return [user, { ...limit, timeoutMs: 86_400_000 }]
+  }),
+) as Record<User, ExpiredBehavior>
+
+/** Redis learns meanwhile. */
+const startMs = 5_000
+const scenarioMs = 55_000
 /** A change of a limit reaches all proxies within this time: a grant of a pod, and one of its proxies. */
 const changeMs = 40_000
 /** What 0098 and docs/concepts/quota.md promise. */
 const settleMs = 45_000
-const afterDemandMs = 25_000
-const afterEndMs = 30_000
+/** Two reports of the new demand, one under the smaller shares of others, and the renewals of both processes. */
+const afterDemandMs = 23_000
+/** The next report of each proxy; after a kill, also the end of the part of the pod. */
+const afterEndMs = { stop: 15_000, kill: 30_000 }
 const measureMs = 10_000
+/** Two reports after the last fault, and a time to live. */
+const quietAfterMs = 25_000
 /** An assignment reaches its proxy within this time; see pod-buckets.ts. */
 const maxSlowMs = 800
+/** Of numbers with fractions. */
+const tolerance = 0.001
 const reportMs = 5_000
-const checkEveryMs = 100
+const checkEveryMs = 250
 
 export const quotaWorld: World<QuotaEvent, QuotaParts> = {
   name: 'quota',
@@ -113,11 +133,23 @@ export const quotaWorld: World<QuotaEvent, QuotaParts> = {
 }
 
 function generate(random: Random): readonly QuotaEvent[] {
-  return random.times(6, 24, scenarioMs - startMs).map(atMs => generateEvent(random, startMs + atMs))
+  const choices = {
+    kinds: { ...random.some(kinds), demand: kinds.demand },
+    places: someFaults(random, places),
+  }
+  return random.times(6, 30, scenarioMs - startMs).map(atMs => generateEvent(random, choices, startMs + atMs))
 }
 
-function generateEvent(random: Random, atMs: number): QuotaEvent {
-  const kind = random.weighted({ demand: 9, limit: 1, kill: 3, stop: 3, 'lose data': 0.5, fault: 5, link: 3 })
+/** How often each kind of event is chosen. */
+const kinds = { demand: 9, limit: 1, kill: 3, stop: 3, 'lose data': 0.5, fault: 5, link: 3 }
+
+interface Choices {
+  readonly kinds: Partial<typeof kinds>
+  readonly places: Places
+}
+
+function generateEvent(random: Random, choices: Choices, atMs: number): QuotaEvent {
+  const kind = random.weighted(choices.kinds)
   switch (kind) {
     case 'demand': {
       const perSecond = random.pick([0, 3, 10, 40, 200])
@@ -137,7 +169,7 @@ function generateEvent(random: Random, atMs: number): QuotaEvent {
     case 'lose data':
       return { atMs, kind }
     case 'fault':
-      return generateFault(random, atMs, places)
+      return generateFault(random, atMs, choices.places)
     case 'link': {
       const pair = [random.pick(proxies), random.pick(pods)] as const
       if (random.chance(0.5)) return { atMs, forMs: 1, kind: 'reset', pair }
@@ -196,6 +228,9 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
   const demands = new Map(
     proxies.map(name => [name as string, new Map<string, number>(users.map(user => [user, 10]))]),
   )
+  /** Until then, Redis learns what proxies have, or counts the part of a pod that was killed. */
+  let unknownUntilMs = 0
+  let healedMs = Number.POSITIVE_INFINITY
   const limits: { readonly sinceMs: number; readonly form: Form }[] = [{ sinceMs: 0, form: 'usual' }]
   let form: Form = 'usual'
 
@@ -214,16 +249,10 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
     simulation.start(name, process => {
       const { clock } = process
       const compiled = (of: Form) =>
-        compile(
-          [
-            {
-              name: of,
-              domain: 'd',
-              descriptors: users.map(user => makeRule('user', { value: user, rateLimit: forms[of][user] })),
-            },
-          ],
-          { mergeDomainConfigs: false, attach: statName => statName },
-        )
+        compile([{ name: of, domain: 'd', descriptors: rulesOf(of) }], {
+          mergeDomainConfigs: false,
+          attach: statName => statName,
+        })
       let rules = compiled(form)
       const ending = new AbortController()
       const buckets = parts.openPods({
@@ -280,8 +309,14 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
         domain: 'd',
         client,
         demand: demands.get(name) ?? new Map(),
-        onAdmitted: (user, requests) => count(user, requests),
-        onAssigned: () => {
+        expired: user => expired[user as User],
+        onAdmitted(user, requests, basis) {
+          if (basis === 'share') count(user as User, requests)
+          else if (basis === 'fallback' && isQuiet())
+            simulation.fail(name, 'no share ends while the service is there', `that of ${user} has ended`)
+        },
+        onAssigned(user, tokens) {
+          accounts[user as User].tokens += tokens
           nextCheckMs = 0
         },
         ttlMs: parts.ttlMs,
@@ -295,26 +330,49 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
   const servedBy = new Map<string, string>()
   let nextCheckMs = 0
   const admitted = new Map<string, number>()
-  function count(user: string, requests: number): void {
+
+  /**
+   * What shares may admit of each limit, in any window of time: the limit, one second of it more or `burst`, and the
+   * tokens of buckets that begin later. A share grows after others have used less for a report, so that it adds none.
+   */
+  const accounts = { alice: { tokens: 0, filledMs: 0 }, bob: { tokens: 0, filledMs: 0 } }
+
+  function count(user: User, requests: number): void {
     admitted.set(user, (admitted.get(user) ?? 0) + requests)
+    const account = accounts[user]
+    const each = formsInForce().map(of => capacities[of][user])
+    const perMs = Math.max(...each.map(({ tokens, intervalSeconds }) => tokens / intervalSeconds / 1_000))
+    // A proxy with a small share can admit one request at once.
+    const most = Math.max(...each.map(({ maxTokens }) => maxTokens)) + proxies.length
+    const filled = account.tokens + perMs * (simulation.nowMs - account.filledMs)
+    account.tokens = Math.min(most, filled) - requests
+    account.filledMs = simulation.nowMs
+    if (account.tokens < -tolerance) {
+      const what = `${-account.tokens.toFixed(1)} more than the limit and full buckets are admitted`
+      simulation.fail(user, 'no window admits more than the limit and full buckets', what)
+    }
   }
+
+  /** The limits that a pod or a proxy may still use. */
+  const formsInForce = () =>
+    limits
+      .filter((_, index) => simulation.nowMs - (limits[index + 1]?.sinceMs ?? simulation.nowMs) <= changeMs)
+      .map(limit => limit.form)
 
   const assignmentsOf = (user: User) =>
     [...envoys].flatMap(([name, proxy]) => {
-      const assignment = proxy.assignment(user, simulation.nowMs)
+      const assignment = proxy.share(user, simulation.nowMs)
       return assignment === undefined ? [] : [{ name, ...assignment }]
     })
   const grantedOf = (user: User, name: string) =>
-    envoys.get(name)?.assignment(user, simulation.nowMs)?.tokensPerFill ?? 0
+    envoys.get(name)?.share(user, simulation.nowMs)?.tokensPerFill ?? 0
 
   /** Runs after each new assignment. What only time changes is looked at in intervals. */
   function check(): void {
     const { nowMs } = simulation
     if (nowMs < nextCheckMs) return
     nextCheckMs = nowMs + checkEveryMs
-    const inForce = limits
-      .filter((_, index) => nowMs - (limits[index + 1]?.sinceMs ?? nowMs) <= changeMs)
-      .map(limit => limit.form)
+    const inForce = formsInForce()
     for (const user of users) {
       const assignments = assignmentsOf(user)
       const sum = assignments.reduce((total, { tokensPerFill }) => total + tokensPerFill, 0)
@@ -354,6 +412,7 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
         limits.push({ sinceMs: simulation.nowMs, form })
         break
       case 'kill':
+        unknownUntilMs = simulation.nowMs + bucketGrantMs
         simulation.kill(event.name)
         simulation.startLater(event.name, event.downMs, start)
         break
@@ -367,11 +426,13 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
         break
       }
       case 'lose data':
+        unknownUntilMs = simulation.nowMs + bucketGrantMs
         loseData()
     }
   }
 
   function heal(): void {
+    healedMs = simulation.nowMs
     healAll(simulation, network, places.names)
     for (const name of [...pods, ...proxies]) if (simulation.find(name) === undefined) start(name)
     simulation.after(0, () => {
@@ -415,6 +476,15 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
     return Math.min(wants, grantedOf('alice', name))
   }
 
+  /**
+   * Whether no fault can be the cause if a share ends. A process that was killed has handed over nothing, so that shares may
+   * end before there is room for others.
+   */
+  const isQuiet = () => {
+    const sinceMs = Math.max(healedMs, unknownUntilMs) + quietAfterMs
+    return simulation.nowMs > sinceMs && !(phase?.name === 'end pod' && how === 'kill')
+  }
+
   function enter(name: NonNullable<typeof phase>['name'], note: string): void {
     phase = { name, sinceMs: simulation.nowMs }
     simulation.note('world', note)
@@ -437,7 +507,7 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
       // All others want less than their part, so that nearly all the rest is for this one.
       const { tokens, intervalSeconds } = capacities[form].alice
       if (poor !== undefined || has < 0.9 * (tokens - 15 * intervalSeconds)) {
-        if (nowMs > sinceMs + afterDemandMs)
+        if (nowMs > Math.max(sinceMs, unknownUntilMs) + afterDemandMs)
           simulation.fail(
             hot,
             'a new demand is met after two reports',
@@ -458,7 +528,7 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
         const what = `it has ${needed(fallen[0])}, and had ${fallen[1]}`
         simulation.fail(fallen[0], 'a pod that stops hands its shares over', what)
       }
-      const isOver = nowMs > sinceMs + afterEndMs
+      const isOver = nowMs > sinceMs + afterEndMs[how]
       if (isOver && poor !== undefined)
         simulation.fail(hot, 'the shares recover after the end of a pod', poor)
       if (!isOver) return 'a pod has ended'
@@ -482,5 +552,10 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
 
   for (const name of [...pods, ...proxies]) start(name)
   simulation.onStep(check)
-  return { apply, heal, findUnsettled, settleMs: () => settleMs + afterDemandMs + afterEndMs + measureMs }
+  return {
+    apply,
+    heal,
+    findUnsettled,
+    settleMs: () => settleMs + bucketGrantMs + afterDemandMs + afterEndMs.kill + measureMs,
+  }
 }
