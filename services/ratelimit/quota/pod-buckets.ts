@@ -36,6 +36,8 @@ const renewEveryMs = 2_500
 const renewSoonMs = 500
 /** A returning proxy that used more than it can get here is told that at its next report, or after this time. */
 const returningMs = 4_000
+/** It has used too much if that is more than what it can get by more than one part of this many. */
+const returningParts = 20
 /** Grants that others' reports have made wrong are revised this often, not for each report. */
 const reviseEveryMs = 1_000
 /**
@@ -377,7 +379,7 @@ export class PodBucket {
     const { used = 0 } = returning ?? {}
     // A process that was killed has handed over nothing, and its part counts until it expires. The little that is free
     // now would replace what the proxy has.
-    if ((used - amount) * changedParts > used) return undefined
+    if ((used - amount) * returningParts > used) return undefined
     this.#returning.delete(proxy)
     return { amount, ttlSeconds }
   }
