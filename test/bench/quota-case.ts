@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
-import { create, toBinary } from '@bufbuild/protobuf'
+import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import type { Codec } from '@tollway/grpc/server.ts'
 import { RateLimitQuotaUsageReportsSchema } from '@tollway/proto/envoy/service/rate_limit_quota/v3/rlqs'
@@ -38,8 +38,11 @@ const bucketsAtOnce = 1_000
 const settings = { QUOTA_MEMORY_BYTES: `${4 * 1024 ** 3}` }
 /** Messages that differ in their numbers, since load always varies a little. */
 const variants = 8
-/** An answer is complete with the last bucket of the report. */
-const lastBucket = Buffer.from(`user-${buckets - 1}`)
+/**
+ * The last bucket of a report has no rule and no requests: the answer to the report abandons it, and nothing else does.
+ * Shares of other buckets are also pushed between reports.
+ */
+const markerKey = 'report'
 
 const beginDeadlineMs = 120_000
 
@@ -159,28 +162,39 @@ class QuotaLoad {
       call.end()
       client.close()
     })
-    /** Of the oldest report without an answer. */
-    let sentMs: number | undefined
+    /** Of each report. */
+    const sentMs: number[] = []
+    let answered = 0
     const read = async () => {
       for await (const answer of call.messages) {
-        if (
-          sentMs === undefined ||
-          !Buffer.from(answer.buffer, answer.byteOffset, answer.length).includes(lastBucket)
-        )
-          continue
-        this.latenciesMs.push(performance.now() - sentMs)
-        sentMs = undefined
-        this.answered += 1
+        const last = findMarker(answer)
+        // A report that waits when the next one arrives is answered with that.
+        for (; last !== undefined && answered <= last; answered += 1) {
+          this.latenciesMs.push(performance.now() - (sentMs[answered] ?? 0))
+          this.answered += 1
+        }
       }
     }
     void read().catch(() => {})
     for (const message of first) await call.write(message)
-    let made = nth
     return () => {
-      sentMs ??= performance.now()
-      void call.write(this.#messages[made++ % variants] as Uint8Array)
+      const variant = this.#messages[(nth + sentMs.length) % variants] as Uint8Array
+      const marker = encodeReports([{ bucketId: { bucket: { [markerKey]: `${sentMs.length}` } } }])
+      sentMs.push(performance.now())
+      // Concatenated messages are one, with the repeated fields of both.
+      void call.write(Buffer.concat([variant, marker]))
     }
   }
+}
+
+/** Returns the number of the report to which this is the last part of the answer. */
+function findMarker({ buffer, byteOffset, length }: Uint8Array): number | undefined {
+  // The bytes of an id are written in the order of its fields: key, value and its length.
+  const bytes = Buffer.from(buffer, byteOffset, length)
+  const at = bytes.lastIndexOf(markerKey)
+  if (at < 0) return undefined
+  const valueAt = at + markerKey.length + 2
+  return Number(bytes.toString('latin1', valueAt, valueAt + (bytes[valueAt - 1] ?? 0)))
 }
 
 function encodeReport(from: number, count: number, seconds: number): Uint8Array {
@@ -193,6 +207,11 @@ function encodeReport(from: number, count: number, seconds: number): Uint8Array 
       numRequestsAllowed: BigInt(requests),
     }
   })
-  const schema = RateLimitQuotaUsageReportsSchema
-  return toBinary(schema, create(schema, { domain, bucketQuotaUsages }))
+  return encodeReports(bucketQuotaUsages)
 }
+
+const schema = RateLimitQuotaUsageReportsSchema
+
+const encodeReports = (
+  bucketQuotaUsages: NonNullable<MessageInitShape<typeof schema>['bucketQuotaUsages']>,
+) => toBinary(schema, create(schema, { domain, bucketQuotaUsages }))
