@@ -159,6 +159,22 @@ test('a bucket without requests for a minute is abandoned, and its share is free
   assert.deepEqual(await report(idle, bucket, 0), { bucket, action: 'abandon' })
 })
 
+test('a report that the next one supersedes counts as use, and only new buckets are assigned', async () => {
+  const world = new World(rule('user', { delivery: 'Quota' }))
+  const proxy = world.open('proxy')
+  const [known, other] = [bucketOf('user'), { domain: 'shop', entries: [{ key: 'user', value: 'b' }] }]
+  const usage = { bucket: known, allowed: 500, denied: 0, elapsedMs: 5000 }
+  await report(proxy, known, 500)
+  world.nowMs += 50_000
+  assert.deepEqual(await proxy.report([usage], true), [])
+  world.nowMs += 20_000
+  await world.renew()
+  assert.equal((await report(proxy, known, 0))?.action, 'limit', 'it was used 20 s ago')
+  const [assignment] = await proxy.report([usage, { ...usage, bucket: other }], true)
+  await world.renew()
+  assert.deepEqual((assignment ?? proxy.pushed.at(-1))?.bucket.entries, other.entries)
+})
+
 test('a bucket whose burst takes longer than a minute to fill is kept until it is full', async () => {
   const burst = 100 * 90
   const world = new World(rule('user', { delivery: 'Quota', algorithm: 'TokenBucket', burst }))

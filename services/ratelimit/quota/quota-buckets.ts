@@ -51,8 +51,12 @@ export type QuotaAssignment = { readonly bucket: QuotaBucket } & (
 
 /** A proxy with an open stream. */
 interface QuotaMember {
-  /** Resolves with the assignments to send: not every bucket needs one. */
-  report(usages: readonly QuotaUsage[]): Promise<readonly QuotaAssignment[]>
+  /**
+   * Resolves with the assignments to send: not every bucket needs one.
+   *
+   * @param isSuperseded whether the next report has arrived, and has the same buckets: only new buckets are assigned
+   */
+  report(usages: readonly QuotaUsage[], isSuperseded?: boolean): Promise<readonly QuotaAssignment[]>
   /** The stream has ended. What was assigned may still be used until its time to live is over. */
   close(): void
 }
@@ -157,11 +161,16 @@ export class QuotaBuckets {
     const stream: Stream = { name, push, holdings: new Set() }
     this.#open.set(name, stream)
     return {
-      report: async usages => {
+      report: async (usages, isSuperseded = false) => {
         const nowMs = this.#options.clock.monotonicMs()
         const assignments: QuotaAssignment[] = []
         for (const usage of usages) {
-          const isFirst = usage.bucket.holding === undefined
+          const { holding: known } = usage.bucket
+          const isFirst = known === undefined
+          if (isSuperseded && !(isFirst && hasRequests(usage))) {
+            if (known !== undefined && hasRequests(usage)) known.usedAtMs = nowMs
+            continue
+          }
           const holding = this.#find(stream, usage.bucket, nowMs)
           const assignment = this.#assign(holding, usage, isFirst, nowMs)
           if (assignment?.action === 'abandon') this.#leave(holding)
@@ -339,6 +348,8 @@ export class QuotaBuckets {
     return share
   }
 }
+
+const hasRequests = ({ allowed, denied }: QuotaUsage) => allowed + denied > 0
 
 /** Returns how much a returning proxy has used of the share that it may have. */
 function usedOfShare(

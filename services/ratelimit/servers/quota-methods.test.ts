@@ -345,6 +345,91 @@ test('lets other work run between the parts of a large report', async t => {
   assert.ok((seen.at(-1) ?? 0) > (seen[0] ?? 0), `${seen}`)
 })
 
+const manyUsers = (prefix: string, requests = 1n, count = 5_000) =>
+  Array.from({ length: count }, (_, nth) => ({
+    ...bucketId({ user: `${prefix}${nth}` }),
+    numRequestsAllowed: requests,
+  }))
+
+test('answers one large report after the other, and small ones meanwhile', async t => {
+  const { told, open } = await start(t)
+  const [first, second, third] = [open(), open(), open()]
+  told.answer = ([usage]) => {
+    if (usage?.bucket.entries[0]?.value === 'a0') {
+      void second.send(...manyUsers('b'))
+      void third.send(bucketId({ user: 'c' }))
+    }
+    return []
+  }
+  await first.send(...manyUsers('a', 1n, 20_000))
+  await first.told(25_001)
+  const order = told.usages.map(({ bucket }) => bucket.entries[0]?.value.slice(0, 1)).join('')
+  assert.match(order, /^a+ca+b+$/)
+})
+
+/** Returns what is reported of a stream whose reports all arrive while that of another one is answered. */
+async function reportsWhileWaiting(...reports: readonly NonNullable<Reports['bucketQuotaUsages']>[]) {
+  const seen: string[] = []
+  const begun = Promise.withResolvers<void>()
+  const held = Promise.withResolvers<void>()
+  const settled = Promise.withResolvers<void>()
+  const report = async (usages: readonly QuotaUsage[], isSuperseded = false) => {
+    const [usage] = usages
+    if (usage?.bucket.entries[0]?.value === 'a0') {
+      begun.resolve()
+      await held.promise
+    } else if (usage?.bucket.entries[0]?.value === 'b0') {
+      seen.push(`${usage.allowed}${isSuperseded ? ' superseded' : ''}`)
+      if (usage.allowed === reports.length) settled.resolve()
+    }
+    return []
+  }
+  const buckets = {
+    open: () => ({ report, close() {} }),
+    count: () => ({ streams: 2, buckets: 0, shares: 0 }),
+  }
+  const ending = new AbortController()
+  const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+  const options = { buckets, stats: createStats(), clock, ending: ending.signal, memoryBytes: 1e9 }
+  const [method] = quotaMethods(options)
+  assert.ok(method?.kind === 'bidi')
+  const serve = async (messages: AsyncIterable<Buffer>) => {
+    const call = { metadata: new Map(), peer: '127.0.0.1:1' } as unknown as Call
+    for await (const _ of method.handle(messages, call) as AsyncIterable<Uint8Array>);
+  }
+  const toMessage = (bucketQuotaUsages: NonNullable<Reports['bucketQuotaUsages']>) =>
+    Buffer.from(encode({ domain: 'shop', bucketQuotaUsages }))
+  async function* first() {
+    yield toMessage(manyUsers('a'))
+    await settled.promise
+  }
+  async function* second() {
+    for (const each of reports) yield toMessage(each)
+    await settled.promise
+  }
+  const served = [serve(first())]
+  await begun.promise
+  served.push(serve(second()))
+  for (let turns = 0; turns < 50; turns += 1) await new Promise(setImmediate)
+  held.resolve()
+  await Promise.all(served)
+  return [...new Set(seen)]
+}
+
+test('reads a report that waits when the next one has the same buckets, and answers that', async () => {
+  assert.deepEqual(await reportsWhileWaiting(manyUsers('b', 1n), manyUsers('b', 2n), manyUsers('b', 3n)), [
+    '1 superseded',
+    '2 superseded',
+    '3',
+  ])
+  const without = manyUsers('b', 2n).filter((_, nth) => nth !== 100)
+  assert.deepEqual(await reportsWhileWaiting(manyUsers('b', 1n), without), ['1', '2'])
+  const idle = manyUsers('b', 1n).map((usage, nth) =>
+    nth === 100 ? { ...usage, numRequestsAllowed: 0n } : usage,
+  )
+  assert.deepEqual(await reportsWhileWaiting(idle, without), ['1 superseded', '2'])
+})
+
 test('reports nothing of a stream that ends within a large report', async t => {
   const { told, open } = await start(t)
   let closedBefore = 0

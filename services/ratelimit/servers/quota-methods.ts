@@ -1,5 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '@tollway/chassis/clock.ts'
+import { Semaphore } from '@tollway/chassis/limits/semaphore.ts'
 import { quote } from '@tollway/chassis/text.ts'
 import type { AnyMethod, Call, Method } from '@tollway/grpc/server.ts'
 import { GrpcError } from '@tollway/grpc/status.ts'
@@ -43,6 +44,7 @@ const maxElapsedMs = 3_600_000
  */
 export function quotaMethods(options: QuotaMethodsOptions): readonly AnyMethod[] {
   const ids = new KnownIds(options.memoryBytes)
+  const turn = new Semaphore(1)
   let stats: QuotaStats | undefined
   const method: Method<Buffer, Uint8Array> = {
     path: '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas',
@@ -53,7 +55,7 @@ export function quotaMethods(options: QuotaMethodsOptions): readonly AnyMethod[]
     handle(requests, call) {
       // The statistics exist from the first stream on: without one, there are only those of envoyproxy/ratelimit.
       stats ??= openQuotaStats(options, ids)
-      return answerReports(requests, call, new KnownBuckets(ids), { ...options, stats })
+      return answerReports(requests, call, new KnownBuckets(ids), { ...options, stats, turn })
     },
   }
   return [method]
@@ -75,11 +77,17 @@ function openQuotaStats({ stats, buckets }: QuotaMethodsOptions, ids: KnownIds) 
   }
 }
 
+interface AnswerOptions extends Omit<QuotaMethodsOptions, 'stats'> {
+  readonly stats: QuotaStats
+  /** Large reports are answered one after the other: if all were at once, each would take as long as all. */
+  readonly turn: Semaphore
+}
+
 async function* answerReports(
   requests: AsyncIterable<Buffer>,
   call: Call,
   known: KnownBuckets,
-  { buckets, stats, clock, ending }: Omit<QuotaMethodsOptions, 'stats'> & { readonly stats: QuotaStats },
+  { buckets, stats, clock, ending, turn }: AnswerOptions,
 ): AsyncGenerator<Uint8Array> {
   stats.streams.value += 1
   // One assignment for each bucket, so that nothing grows while a proxy does not read: what is abandoned without being
@@ -101,19 +109,36 @@ async function* answerReports(
     wake()
   }
   ending.addEventListener('abort', end)
+  const answer = async ({ bytes, arrivedAtMs }: Arrived, isSuperseded: boolean) => {
+    const hasReadAll = waiting.length === 0
+    for (const { usages, abandoned, rejected } of known.read(bytes, arrivedAtMs)) {
+      stats.rejected.value += rejected
+      if (hasReadAll) send(abandoned)
+      send(await member.report(usages, isSuperseded))
+      // Calls and timers do not wait for all reports that have arrived.
+      await nextTurn()
+      // What is reported after the end of the stream would never be closed.
+      if (isOver) return
+    }
+  }
   const read = async () => {
-    for await (const bytes of requests) {
-      const hasReadAll = waiting.length === 0
-      for (const { usages, abandoned, rejected } of known.read(bytes, clock.monotonicMs())) {
-        stats.rejected.value += rejected
-        if (hasReadAll) send(abandoned)
-        send(await member.report(usages))
-        // Calls and timers do not wait for all reports that have arrived.
-        await nextTurn()
-        // What is reported after the end of the stream would never be closed.
-        if (isOver) break
+    let acquired: Promise<void> | undefined
+    try {
+      for await (const report of readAhead(requests, clock)) {
+        if (report.bytes.length >= largeBytes) acquired ??= turn.acquire()
+        await Promise.race([acquired, acquired && report.followed])
+        const next = report.next()
+        const isSuperseded = next !== undefined && hasBucketsOf(next, report.bytes)
+        // The next report has the turn of this one, which takes much less time.
+        if (!isSuperseded) await acquired
+        await answer(report, isSuperseded)
+        keepForReuse(report.bytes)
+        if (isSuperseded || acquired === undefined) continue
+        acquired = undefined
+        turn.release()
       }
-      keepForReuse(bytes)
+    } finally {
+      void acquired?.then(() => turn.release())
     }
   }
   const reading = read().finally(end)
@@ -145,16 +170,51 @@ async function* answerReports(
   }
 }
 
+interface Arrived {
+  readonly bytes: Buffer
+  readonly arrivedAtMs: number
+  /** Resolves when the next message has arrived, or there is none. */
+  readonly followed: Promise<void>
+  /** Returns the next message if it has arrived. */
+  next(): Buffer | undefined
+}
+
+/** Reads one message more than was asked for. */
+async function* readAhead(requests: AsyncIterable<Buffer>, clock: Clock): AsyncGenerator<Arrived> {
+  const iterator = requests[Symbol.asyncIterator]()
+  let message: Pick<Arrived, 'bytes' | 'arrivedAtMs'> | undefined
+  let failure: unknown
+  const read = async () => {
+    message = undefined
+    try {
+      const { value, done } = await iterator.next()
+      if (!done) message = { bytes: value, arrivedAtMs: clock.monotonicMs() }
+    } catch (error) {
+      failure = error
+    }
+  }
+  for (let reading = read(); ; ) {
+    await reading
+    if (failure !== undefined) throw failure
+    const arrived = message
+    if (arrived === undefined) return
+    reading = read()
+    yield { ...arrived, followed: reading, next: () => message?.bytes }
+  }
+}
+
+/** From this size on, reports have turns, and the memory of messages is used again. */
+const largeBytes = 64 * 1024
+
 /**
  * Memory of large messages that have been read. Each megabyte of new buffers makes V8 collect the whole heap earlier,
  * which has all buckets.
  */
 const spare: Buffer[] = []
 const maxSpare = 4
-const minSpareBytes = 64 * 1024
 
 function copyMessage(bytes: Buffer): Buffer {
-  if (bytes.length < minSpareBytes) return Buffer.from(bytes)
+  if (bytes.length < largeBytes) return Buffer.from(bytes)
   const place = spare.findIndex(({ length }) => length >= bytes.length)
   const [memory = Buffer.allocUnsafeSlow(bytes.length * 2)] = place < 0 ? [] : spare.splice(place, 1)
   bytes.copy(memory)
@@ -162,7 +222,7 @@ function copyMessage(bytes: Buffer): Buffer {
 }
 
 function keepForReuse({ length, buffer }: Buffer): void {
-  if (length < minSpareBytes) return
+  if (length < largeBytes) return
   if (spare.length === maxSpare) spare.shift()
   spare.push(Buffer.from(buffer))
 }
@@ -434,6 +494,39 @@ function equals(bytes: Buffer, start: number, end: number, spelling: string): bo
   // The ends of ids differ more often than their beginnings.
   for (let at = end - 1; at >= start; at--) if (bytes[at] !== spelling.charCodeAt(at - start)) return false
   return true
+}
+
+/**
+ * Whether a report has each bucket that had requests in an earlier one, in the same order. Returns false for malformed
+ * ones.
+ */
+function hasBucketsOf(report: Buffer, earlier: Buffer): boolean {
+  try {
+    const [reader, expected] = [new ProtobufReader(report), new ProtobufReader(earlier)]
+    for (let usage = nextUsage(expected); usage !== undefined; usage = nextUsage(expected)) {
+      if (usage.allowed + usage.denied === 0) continue
+      let found: Usage | undefined
+      do found = nextUsage(reader)
+      while (
+        found !== undefined &&
+        report.compare(earlier, usage.start, usage.end, found.start, found.end) !== 0
+      )
+      if (found === undefined) return false
+    }
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** Returns undefined after the last one. */
+function nextUsage(reader: ProtobufReader): Usage | undefined {
+  while (reader.at < reader.length) {
+    const tag = reader.tag()
+    if (tag >>> 3 === 2) return readUsage(reader)
+    reader.skip(tag, 1)
+  }
+  return undefined
 }
 
 function readUsage(reader: ProtobufReader): Usage {
