@@ -261,6 +261,39 @@ test('shares follow demand that moves to other proxies after two reports', async
   assert.ok(world.used >= 0.97 * limit, `${world.used} are used`)
 })
 
+test('a process revises some thousand shares of a tick, and all of them after some ticks', async () => {
+  let nowMs = 0
+  let revised = 0
+  const pods = new PodBuckets({
+    shares: {
+      renew: ({ capacity }) => capacity,
+      move: () => 0,
+      leave: () => undefined,
+      read: () => [],
+      learningMs: () => 0,
+    },
+    pod: 'pod',
+    clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
+    onChange: ({ size }) => {
+      revised += size
+    },
+  })
+  for (let nth = 0; nth < 60; nth += 1) {
+    const bucket = pods.open(`bucket ${nth}`, limit)
+    const report = { wanted: limit, held: 0, sequence: 1 }
+    for (let proxy = 0; proxy < 100; proxy += 1) bucket.report(`proxy ${proxy}`, report, nowMs)
+  }
+  const revisedOfTicks: number[] = []
+  for (; nowMs < 400; nowMs += 50) {
+    const before = revised
+    pods.tick()
+    await settle()
+    revisedOfTicks.push(revised - before)
+  }
+  assert.ok(Math.max(...revisedOfTicks) <= 2_000, `${revisedOfTicks}`)
+  assert.equal(revised, 6_000, `${revisedOfTicks}`)
+})
+
 test('a proxy goes on in another process when its process stops', async () => {
   const world = await openWorld(2, [5_000, 5_000])
   const before = grantsOf(world)

@@ -53,9 +53,16 @@ const renewedParts = 100
 const driftParts = 500
 /** A part is steady if a renewal changes it by at most one part of this many of the limit. */
 const steadyParts = 50
+/** How often a process looks for members whose grants have expired. */
+const expireEveryMs = 500
 export const tickMs = 50
 /** So that the renewals of a process take a small part of Redis's time at once. */
 const renewalsOfTick = 400
+/**
+ * The members whose grants a process revises in a tick. It answers reports rather than sending what they will be
+ * answered anyway.
+ */
+const revisedOfTick = 2_000
 const handedOverAtOnce = 200
 /** A process on a host has 3 s to close after its drain. */
 const handOverMs = 2_000
@@ -96,6 +103,8 @@ export class PodBuckets {
   readonly failedRenewals = { value: 0 }
   /** Of all buckets, since one that is opened again must not begin anew. */
   #sequence = 0
+  /** The members that this tick can still revise. */
+  #revisable = revisedOfTick
   #isStarted = false
   #timer: NodeJS.Timeout | undefined
 
@@ -164,14 +173,16 @@ export class PodBuckets {
   /** Does what is due. */
   tick(): void {
     const nowMs = this.#options.clock.monotonicMs()
+    this.#revisable = revisedOfTick
     // Neither starves the other, however many buckets there are.
     const lacking = this.#renewSome(this.#lacking, renewalsOfTick / 2, nowMs)
     const due = this.#renewSome(this.#due(nowMs), renewalsOfTick - lacking, nowMs)
     this.#renewSome(this.#lacking, renewalsOfTick - lacking - due, nowMs)
     for (const bucket of this.#changed) {
+      if (this.#revisable <= 0) break
       if (nowMs - bucket.revisedAtMs < reviseEveryMs) continue
       this.#changed.delete(bucket)
-      this.#revise(bucket)
+      if (bucket.hasNews) this.#revise(bucket)
     }
   }
 
@@ -233,10 +244,13 @@ export class PodBuckets {
     this.renewals.value += 1
     const isRenewed = await bucket.renew()
     if (isUsed && !isRenewed) this.failedRenewals.value += 1
-    if (isRenewed && isUsed && bucket.hasNews) this.#revise(bucket)
+    if (!isRenewed || !isUsed || !bucket.hasNews) return
+    if (this.#revisable > 0) this.#revise(bucket)
+    else this.#changed.add(bucket)
   }
 
   #revise(bucket: PodBucket): void {
+    this.#revisable -= bucket.size
     bucket.beginRevision()
     this.#options.onChange(bucket)
     bucket.endRevision()
@@ -295,6 +309,11 @@ export class PodBucket {
   /** Whether a proxy has reported that may still use something. */
   get isUsed(): boolean {
     return this.membersAt(this.#options.clock.monotonicMs()).size > 0
+  }
+
+  /** The number of members. */
+  get size(): number {
+    return this.#part.size
   }
 
   /** Whether the part should be renewed soon, because more is wanted than the last renewal said. */
@@ -517,6 +536,7 @@ class Part extends Shares {
   isMoved = false
   /** What all members want. */
   wanted = 0
+  #expireAtMs = Number.NEGATIVE_INFINITY
   /** How much of `wanted` has changed since the last division. */
   #drift = 0
   /** What members want and are to have, but do not have yet. */
@@ -618,9 +638,13 @@ class Part extends Shares {
   }
 
   #noteChange(amount: number): boolean {
-    const isChange = this.capacity > 0 && amount * changedParts > this.capacity
+    const isChange = this.capacity > 0 && this.#isChange(amount)
     this.isChanged ||= isChange
     return isChange
+  }
+
+  #isChange(amount: number): boolean {
+    return amount * changedParts > this.capacity
   }
 
   /** One more among many members has an equal part until the next division. */
@@ -629,7 +653,7 @@ class Part extends Shares {
     const member = super.join(id, nowMs)
     member.target = Math.floor(this.capacity / this.size)
     this.#drift += member.target
-    this.areTargetsCurrent = wereCurrent && this.size > changedParts
+    this.areTargetsCurrent = wereCurrent && !this.#isChange(member.target)
     return member
   }
 
@@ -642,11 +666,21 @@ class Part extends Shares {
   }
 
   override leave(id: string): void {
+    const wereCurrent = this.areTargetsCurrent
     const member = this.members.get(id)
     if (member === undefined) return
     this.wanted -= member.wanted
     this.#missing -= missingOf(member)
     super.leave(id)
+    this.#drift += member.target
+    this.areTargetsCurrent = wereCurrent && !this.#isChange(member.target)
+  }
+
+  /** Looks at all members from time to time only. An expired one counts until then. */
+  protected override expire(nowMs: number): void {
+    if (nowMs < this.#expireAtMs) return
+    this.#expireAtMs = nowMs + expireEveryMs
+    super.expire(nowMs)
   }
 }
 
