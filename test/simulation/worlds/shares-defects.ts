@@ -81,7 +81,6 @@ export const sharesDefects: readonly Defect<SharesParts>[] = [
   },
   {
     name: 'late-report',
-    isRare: true,
     summary: 'an allocator takes a late or repeated report for a new one',
     plant: withShares(TakesLateReports),
   },

@@ -75,7 +75,16 @@ function generate(random: Random): readonly SharesEvent[] {
     kinds: { ...random.some(kinds), demand: kinds.demand },
     places: someFaults(random, places),
   }
-  return random.times(10, 60, scenarioMs).map(atMs => generateEvent(random, choices, atMs))
+  const events = random.times(10, 60, scenarioMs).map(atMs => generateEvent(random, choices, atMs))
+  return random.chance(0.3) ? [...repeatAll(random), ...events] : events
+}
+
+/** All links repeat messages, up to some seconds later: a late report matters only if much has changed meanwhile. */
+function repeatAll(random: Random): readonly SharesEvent[] {
+  const [lossShare, repeatShare] = [random.pick([0, 0.2]), random.pick([0.5, 0.9])]
+  return places.links.map(pair => {
+    return { atMs: 0, forMs: scenarioMs, kind: 'lossy link', pair, lossShare, repeatShare }
+  })
 }
 
 /** How often each kind of event is chosen. */
@@ -175,6 +184,8 @@ function openSharesWorld(simulation: Simulation, parts: SharesParts) {
   const grants = new Map<string, () => Grant>()
   const wanted = new Map<string, number>(proxyNames.map(name => [name, 100]))
   const leaving = new Map<string, () => void>()
+  /** The ids of members whose process has ended. */
+  const ended = new Set<string>()
   const limits = [{ sinceMs: 0, capacity: firstCapacity }]
   let capacity = firstCapacity
   let hasStarted = false
@@ -204,6 +215,8 @@ function openSharesWorld(simulation: Simulation, parts: SharesParts) {
     })
     setInterval(() => {
       for (const [id, member] of members) {
+        // A service knows the end of a stream, and could tell nobody.
+        if (ended.has(id)) continue
         const time = ttl()
         const amount = shares.revise(id, process.clock.monotonicMs(), time)
         if (amount === undefined) continue
@@ -221,6 +234,8 @@ function openSharesWorld(simulation: Simulation, parts: SharesParts) {
     onGrant: (grant: Grant) => void,
   ) {
     const id = parts.toId(process.name, process.life)
+    ended.delete(id)
+    process.onEnd(() => ended.add(id))
     let sequence = 0
     let revision = 0
     let sentMs = 0
