@@ -119,6 +119,7 @@ local all, keys_read, ended = limits, 0, 0
 local entries, due, what, name, number, ttl, json, states, unindexed
 local format, match = string.format, string.match
 local whole = function(n) return format('%.0f', n) end
+local now_text, ago_text = whole(now), whole(-now)
 
 local function parse(entry, stored)
   if not stored then return nil end
@@ -187,7 +188,7 @@ end
 -- Ends the reservations that have expired, and forgets those that ended long ago.
 local function end_due()
   local forgotten = false
-  local names = call('ZREVRANGEBYSCORE', due, whole(now), whole(-now), 'LIMIT', 0, ${dueInOneRun})
+  local names = call('ZREVRANGEBYSCORE', due, now_text, ago_text, 'LIMIT', 0, ${dueInOneRun})
   for _, entry in ipairs(names) do
     local r = parse(entry, call('HGET', entries, entry))
     local is_open = r and r.state == 'o'
