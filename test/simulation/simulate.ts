@@ -8,6 +8,7 @@ import {
   type RunResult,
   runScenario,
   type ScenarioEvent,
+  type Shrunk,
   shrink,
 } from './engine/world.ts'
 import { findDefect, worlds } from './worlds/worlds.ts'
@@ -182,17 +183,21 @@ async function runInProcesses(jobs: number): Promise<boolean> {
   return (await Promise.all(codes)).every(code => code === 0)
 }
 
-/** Runs seeds until the defect is found. */
+/** Runs seeds until the defect is found. Returns the first scenario that shrinks to what a person can follow, if there is one. */
 async function findPlanted(world: AnyWorld, defect: Defect) {
   const [from, count] = [readNumber('from'), readNumber('seeds')]
   const begin = process.cpuUsage()
+  let found: { seed: number; events: readonly ScenarioEvent[]; shrunk: Shrunk<ScenarioEvent> } | undefined
   for (let seed = from; seed < from + count; seed++) {
     const events = generateScenario<ScenarioEvent>(world, seed)
     const { violation } = await runScenario(world, seed, events, defect)
-    const { user, system } = process.cpuUsage(begin)
-    if (violation) return { seed, ran: seed - from + 1, events, violation, seconds: (user + system) / 1e6 }
+    if (violation === undefined) continue
+    const shrunk = await shrink(world, seed, events, { defect })
+    found = { seed, events, shrunk }
+    if (shrunk.events.length <= maxEvents) break
   }
-  return undefined
+  const { user, system } = process.cpuUsage(begin)
+  return found && { ...found, ran: found.seed - from + 1, seconds: (user + system) / 1e6 }
 }
 
 async function showDefect(name: string): Promise<boolean> {
@@ -222,15 +227,15 @@ async function showDefects(names: readonly string[]): Promise<boolean> {
     const found = await findPlanted(world, defect)
     const label = `${world.name.padEnd(10)} ${name.padEnd(26)}`
     if (found === undefined) {
-      console.log(`${label}  not found with ${values.seeds} seeds${defect.isRare ? ', as it is rare' : ''}`)
-      isGood &&= defect.isRare === true
+      console.log(`${label}  not found with ${values.seeds} seeds`)
+      isGood = false
       continue
     }
-    const { events } = await shrink(world, found.seed, found.events, { defect })
+    const { events, result } = found.shrunk
     const numbers = `${`${found.ran}`.padStart(5)}  ${found.seconds.toFixed(1).padStart(7)}  ${`${events.length}`.padStart(6)}`
     const isShort = events.length <= maxEvents
     const note = isShort ? '' : `, in more than ${maxEvents} events`
-    console.log(`${label}  ${numbers}  ${found.violation.invariant}${note}`)
+    console.log(`${label}  ${numbers}  ${result.violation?.invariant}${note}`)
     isGood &&= isShort
   }
   return isGood

@@ -40,8 +40,6 @@ export interface Defect<Parts extends object = object> {
   readonly name: string
   /** The mistake in a sentence. */
   readonly summary: string
-  /** Whether it may take more seeds than `DEFECT=all` runs, so that not to find it is no failure. */
-  readonly isRare?: true
   /** Returns the parts that have the mistake, made of the right ones. */
   plant(parts: Parts): Partial<Parts>
 }

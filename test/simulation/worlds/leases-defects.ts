@@ -50,10 +50,17 @@ export const leasesDefects: readonly Defect<LeasesParts>[] = [
   },
   {
     name: 'gap-ignored',
-    isRare: true,
     summary: 'a pod that was cut off from the channel keeps its leases, although it may have missed a reset',
     plant: linked(({ openChannel }) => ({
-      openChannel: (name, listener) => openChannel(name, { ...listener, onGap() {} }),
+      openChannel: (name, listener) => {
+        // The first one tells that the channel is open, before which there are no leases.
+        let isOpen = false
+        const onGap = () => {
+          if (!isOpen) listener.onGap()
+          isOpen = true
+        }
+        return openChannel(name, { ...listener, onGap })
+      },
     })),
   },
   {
