@@ -2,8 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { nodeEnvironment } from '@tollway/chassis/node-environment.ts'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { customResourceDefinition } from '../../crds/generation/definition.ts'
+import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import {
   addressOf,
   makeOperatorAccount,
@@ -16,6 +15,7 @@ import { fedPodSettings, playPod, writeFeedCertificate } from '../support/played
 import { type Program, startProgram } from '../support/program.ts'
 import { programs } from '../support/programs.ts'
 import { type RateLimitProcess, startRateLimit } from '../support/rate-limit-process.ts'
+import { serveKinds } from '../support/serve-kinds.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import type { Cleanup } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -43,7 +43,6 @@ export interface OperatorProcess {
 }
 
 const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-const rateLimitConfigs = '/apis/tollway.dev/v1alpha1/ratelimitconfigs'
 
 /** Node chooses it in a container with the chart's memory limit of 512 MiB. */
 const heapOfChart = '--max-old-space-size=256'
@@ -62,14 +61,10 @@ export async function startBulkCluster(
     assert.equal(answer.status, 201, JSON.stringify(answer.body))
     return answer.body as Record<string, unknown>
   }
-  for (const kind of resourceKinds) await make(definitions, customResourceDefinition(kind))
+  await serveKinds(api)
   const token = await makeOperatorAccount(api, systemNamespace)
   for (const name of [bulkNamespace, steadyNamespace])
     await make('/api/v1/namespaces', { metadata: { name } })
-  await waitFor(
-    'the kinds to be served',
-    async () => (await api.call('GET', rateLimitConfigs)).status === 200,
-  )
   await make(`/api/v1/namespaces/${systemNamespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
 
   const folder = temporaryFolder('bulk')
@@ -149,13 +144,10 @@ async function startServices(
 const isOk = (status: number) => status === 200
 
 /** Deletes the definition of the rate limits with all its resources, and creates it again. */
-export async function replaceDefinition({ api, make }: BulkCluster): Promise<void> {
+export async function replaceDefinition({ api }: BulkCluster): Promise<void> {
   const name = 'ratelimitconfigs.tollway.dev'
   await api.call('DELETE', `${definitions}/${name}`)
   const isGone = async () => (await api.call('GET', `${definitions}/${name}`)).status === 404
   await waitFor('the definition to be gone', isGone, 120_000)
-  const kind = resourceKinds.find(({ plural }) => plural === 'ratelimitconfigs')
-  assert.ok(kind)
-  await make(definitions, customResourceDefinition(kind))
-  await waitFor('the kind to be served', async () => (await api.call('GET', rateLimitConfigs)).status === 200)
+  await serveKinds(api, [rateLimitConfigKind])
 }

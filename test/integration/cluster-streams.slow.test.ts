@@ -2,8 +2,6 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import type { StreamList, StreamPreview } from '../../operator/api/stream-shapes.ts'
 import {
   addressOf,
@@ -17,6 +15,7 @@ import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../su
 import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { feedClientSettings, playPod, writeFeedCertificate } from '../support/played-pod.ts'
 import { startProgram } from '../support/program.ts'
+import { serveKinds } from '../support/serve-kinds.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { startDeadlineMs, waitFor } from '../support/wait-for.ts'
@@ -107,8 +106,7 @@ describe('the requests of brokers in a cluster of two operators', {
     operatorPort = ports[0] ?? 0
     feedPort = ports[1] ?? 0
     api = await startKubeApiServer()
-    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-    for (const kind of resourceKinds) await make(definitions, customResourceDefinition(kind))
+    await serveKinds(api)
     const token = await makeOperatorAccount(api, namespace)
     await make(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
     const { host, port } = await addressOf(api)

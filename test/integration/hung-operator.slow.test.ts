@@ -5,11 +5,9 @@ import { join } from 'node:path'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { fromBinary } from '@bufbuild/protobuf'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { openClientTls } from '@tollway/grpc/client/open-client-tls.ts'
 import { RateLimitConfigSchema } from '@tollway/proto/ratelimit/config/ratelimit/v3/rls_conf'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
-import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,
@@ -24,6 +22,7 @@ import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { fedPodSettings, writeFeedCertificate } from '../support/played-pod.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { startRateLimit } from '../support/rate-limit-process.ts'
+import { serveKinds } from '../support/serve-kinds.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { root } from '../support/tollway.ts'
 import { waitFor } from '../support/wait-for.ts'
@@ -87,10 +86,8 @@ describe('two operators with default durations', {
 
   before(async () => {
     api = await startKubeApiServer()
-    for (const kind of resourceKinds)
-      await make('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', customResourceDefinition(kind))
+    await serveKinds(api)
     token = await makeOperatorAccount(api, namespace)
-    await waitFor('the kind to be served', async () => (await api.call('GET', limits)).status === 200)
     await make(`/api/v1/namespaces/${namespace}/configmaps`, { metadata: { name: 'tollway-operator' } })
     target = await addressOf(api)
     proxy = await startApiProxy({ target, seed: 1 })

@@ -2,8 +2,6 @@ import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { customResourceDefinition } from '../../crds/generation/definition.ts'
 import {
   addressOf,
   makeOperatorAccount,
@@ -15,6 +13,7 @@ import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../su
 import { writeKubeconfig } from '../support/kubeconfig.ts'
 import { type Program, startProgram } from '../support/program.ts'
 import { programs } from '../support/programs.ts'
+import { serveKinds } from '../support/serve-kinds.ts'
 import { temporaryFolder } from '../support/temporary-folder.ts'
 import { waitFor } from '../support/wait-for.ts'
 
@@ -67,10 +66,7 @@ describe('an operator that is disturbed while it writes', {
   before(async () => {
     api = await startKubeApiServer()
     target = await addressOf(api)
-    for (const kind of resourceKinds) {
-      const definition = customResourceDefinition(kind)
-      await make('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', definition)
-    }
+    await serveKinds(api)
     undisturbed = await playThrough('undisturbed', { killAfter: 0, faults: {} })
   })
   after(async () => {

@@ -3,11 +3,9 @@ import { randomUUID } from 'node:crypto'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { type ClusterConfig, validateClusterConfig } from '@tollway/crds/cluster-config.ts'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { missingKubeAssets, startKubeApiServer } from '../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
-import { waitFor } from '../../../test/support/wait-for.ts'
 import { Peers } from '../../leader/peers.ts'
 import {
   type EnvironmentUnderTest,
@@ -42,15 +40,8 @@ function pathOf({ apiVersion, kind, metadata }: Manifest, name = ''): string {
 
 async function startCluster(): Promise<EnvironmentUnderTest> {
   const api = await startKubeApiServer()
-  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-  for (const kind of resourceKinds) {
-    assert.equal((await api.call('POST', definitions, customResourceDefinition(kind))).status, 201)
-  }
+  await serveKinds(api)
   const token = await makeOperatorAccount(api, namespace)
-  for (const { plural } of resourceKinds) {
-    const path = `/apis/tollway.dev/v1alpha1/namespaces/default/${plural}`
-    await waitFor(`${plural} to be served`, async () => (await api.call('GET', path)).status === 200)
-  }
   const folder = temporaryFolder('kubernetes-environment')
   const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })
   const configMap = { metadata: { name: 'tollway-operator' } }

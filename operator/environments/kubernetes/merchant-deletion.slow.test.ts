@@ -3,13 +3,13 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
-import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { createProvisionClient } from '../../kinds/merchant/provision-client.ts'
@@ -49,9 +49,8 @@ describe('the deletion of a Merchant whose policy is Delete', {
   before(async () => {
     api = await startKubeApiServer()
     service = await startProvisioning()
-    await call('POST', definitions, customResourceDefinition(merchantKind), 201)
+    await serveKinds(api, [merchantKind])
     const token = await makeOperatorAccount(api, 'tollway')
-    await waitFor('the kind to be served', async () => (await api.call('GET', merchants)).status === 200)
     const access = writeServiceAccount(place, await addressOf(api), { namespace: 'tollway', token })
     client = createKubeClient(access, { random: Math.random })
     const [port = 0] = await freePorts(1)

@@ -3,13 +3,13 @@ import { after, before, describe, it } from 'node:test'
 import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { merchantKind } from '@tollway/crds/merchant.ts'
-import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import {
   type ApiAnswer,
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import type { StatusCondition } from '../../status/conditions.ts'
@@ -50,10 +50,8 @@ describe('Merchants on a real API server', { skip: missingKubeAssets(), timeout:
   before(async () => {
     api = await startKubeApiServer()
     service = await startProvisioning()
-    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-    await call('POST', definitions, customResourceDefinition(merchantKind), 201)
+    await serveKinds(api, [merchantKind])
     token = await makeOperatorAccount(api, 'tollway')
-    await waitFor('the kind to be served', async () => (await api.call('GET', merchants)).status === 200)
     const access = writeServiceAccount(place, await addressOf(api), { namespace: 'tollway', token })
     client = createKubeClient(access, { random: Math.random })
     operator = openClusterMerchants({

@@ -7,11 +7,9 @@ import { systemClock } from '@tollway/chassis/clock.ts'
 import { silentLog } from '@tollway/chassis/log/log.ts'
 import { validateClusterConfig } from '@tollway/crds/cluster-config.ts'
 import type { SharingStatus } from '@tollway/crds/rate-limit-config.ts'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
 import { createGrpcClient } from '@tollway/grpc/client/client.ts'
 import { RateLimitQuotaUsageReportsSchema } from '@tollway/proto/envoy/service/rate_limit_quota/v3/rlqs'
 import { rateLimitTypeUrl } from '@tollway/ratelimit/rules/model.ts'
-import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { freePorts } from '../../../test/support/free-ports.ts'
 import {
   type ApiAnswer,
@@ -23,6 +21,7 @@ import { fedPodSettings, playPod, writeFeedCertificate } from '../../../test/sup
 import { startRateLimit } from '../../../test/support/rate-limit-process.ts'
 import { startRedis } from '../../../test/support/redis-server.ts'
 import { missingProgram } from '../../../test/support/require-server.ts'
+import { serveKinds } from '../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../test/support/wait-for.ts'
 import { rateLimitConfigs } from '../../kinds/rate-limit-config/rate-limit-config.ts'
@@ -49,11 +48,8 @@ describe('the operator on a real API server', { skip: missingKubeAssets(), timeo
 
   before(async () => {
     api = await startKubeApiServer()
-    for (const kind of resourceKinds)
-      await make('/apis/apiextensions.k8s.io/v1/customresourcedefinitions', customResourceDefinition(kind))
+    await serveKinds(api)
     const token = await makeOperatorAccount(api, namespace)
-    for (const path of [limits, routes])
-      await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
     access = writeServiceAccount(place, await addressOf(api), { namespace, token })
     await make(configMaps, { metadata: { name: 'tollway-operator' } })
   })

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
-import { customResourceDefinition } from '../../../crds/generation/definition.ts'
 import { KubeApiError } from '../../../operator/environments/kubernetes/api/api-error.ts'
 import { createKubeClient, type KubeClient } from '../../../operator/environments/kubernetes/api/client.ts'
 import {
@@ -13,7 +12,7 @@ import { coreResource, type KubeObject } from '../../../operator/environments/ku
 import type { WatchEvent } from '../../../operator/environments/kubernetes/api/transport.ts'
 import type { StoredStatus } from '../../../operator/environments/kubernetes/status/stored-resource.ts'
 import { type KubeApiServer, missingKubeAssets, startKubeApiServer } from '../../support/kube-api-server.ts'
-import { waitFor } from '../../support/wait-for.ts'
+import { serveKinds } from '../../support/serve-kinds.ts'
 import { Random } from '../engine/hash.ts'
 import { Network } from '../engine/network.ts'
 import { Simulation } from '../engine/simulation.ts'
@@ -231,11 +230,8 @@ describe('the simulated API server', { skip: missingKubeAssets(), timeout: 300_0
 
   before(async () => {
     api = await startKubeApiServer()
-    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-    await api.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
+    await serveKinds(api, [rateLimitConfigKind])
     await api.call('POST', '/api/v1/namespaces', { metadata: { name: namespace } })
-    const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/${limits.plural}`
-    await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
   })
   after(() => api?.stop())
 

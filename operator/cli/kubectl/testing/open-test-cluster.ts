@@ -4,12 +4,10 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
-import { resourceKinds } from '@tollway/crds/resource-kinds.ts'
-import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { type KubeApiServer, startKubeApiServer } from '../../../../test/support/kube-api-server.ts'
 import { writeKubeconfig } from '../../../../test/support/kubeconfig.ts'
+import { serveKinds } from '../../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { waitFor } from '../../../../test/support/wait-for.ts'
 
 /** An API server with the kinds of Tollway, and pods that exist only as objects. */
 export interface TestCluster {
@@ -44,7 +42,7 @@ export async function openTestCluster(withKinds = true): Promise<TestCluster> {
     assert.ok(status === 201, `${path}: ${status} ${JSON.stringify(body)}`)
   }
   for (const name of ['shop', systemNamespace]) await put('/api/v1/namespaces', { metadata: { name } })
-  if (withKinds) await createKinds(api, put)
+  if (withKinds) await serveKinds(api)
 
   return {
     api,
@@ -87,15 +85,6 @@ export async function openTestCluster(withKinds = true): Promise<TestCluster> {
       for (const server of servers) server.close()
       await api.stop()
     },
-  }
-}
-
-async function createKinds(api: KubeApiServer, put: TestCluster['put']): Promise<void> {
-  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-  for (const kind of resourceKinds) await put(definitions, customResourceDefinition(kind))
-  for (const { plural } of resourceKinds) {
-    const path = `/apis/tollway.dev/v1alpha1/namespaces/default/${plural}`
-    await waitFor(`${plural} to be served`, async () => (await api.call('GET', path)).status === 200)
   }
 }
 

@@ -3,13 +3,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { type ApiProxy, startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import {
@@ -196,15 +196,8 @@ describe('# a client of a real API server, with the rights of the operator', {
   })
 
   it('writes only the status of a custom resource', async () => {
-    await api.call(
-      'POST',
-      '/apis/apiextensions.k8s.io/v1/customresourcedefinitions',
-      customResourceDefinition(rateLimitConfigKind),
-    )
+    await serveKinds(api, [rateLimitConfigKind])
     const path = `/apis/tollway.dev/v1alpha1/namespaces/${namespace}/ratelimitconfigs`
-    await waitFor(`${rateLimitConfigKind.plural} to be served`, async () => {
-      return (await api.call('GET', path)).status === 200
-    })
     const envelope = { apiVersion: 'tollway.dev/v1alpha1', kind: 'RateLimitConfig' }
     const metadata = { namespace, name: 'checkout' }
     const spec = { domain: 'checkout', descriptors: [{ key: 'user' }] }

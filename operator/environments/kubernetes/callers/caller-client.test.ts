@@ -2,14 +2,13 @@ import assert from 'node:assert/strict'
 import { Agent } from 'node:https'
 import { after, before, describe, test } from 'node:test'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { waitFor } from '../../../../test/support/wait-for.ts'
 import { ApiError } from '../../../api/errors.ts'
 import type { ApplyRequest } from '../../../api/sources.ts'
 import type { KubeApiAccess } from '../api/access.ts'
@@ -38,9 +37,7 @@ describe('# a resource that a caller reads and applies', { skip: missingKubeAsse
 
   before(async () => {
     kube = await startKubeApiServer()
-    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-    await kube.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
-    await waitFor('the kind to be served', async () => (await kube.call('GET', path)).status === 200)
+    await serveKinds(kube, [rateLimitConfigKind])
     const token = await makeOperatorAccount(kube, 'tollway')
     const folder = temporaryFolder('operator-account')
     access = writeServiceAccount(folder, await addressOf(kube), { namespace: 'tollway', token })

@@ -1,10 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
-import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { missingKubeAssets, startKubeApiServer } from '../../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
-import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createKubeClient } from '../api/client.ts'
 import { createEventRecorder } from '../api/events.ts'
 import type { StoredResource } from '../status/stored-resource.ts'
@@ -18,9 +17,7 @@ test('a reset and a raise, and one with an unknown outcome, create Events with t
 }, async t => {
   const kube = await startKubeApiServer()
   t.after(() => kube.stop())
-  const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-  await kube.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
-  await waitFor('the kind to be served', async () => (await kube.call('GET', path)).status === 200)
+  await serveKinds(kube, [rateLimitConfigKind])
   const { body: stored } = await kube.call('POST', path, {
     apiVersion: 'tollway.dev/v1alpha1',
     kind: 'RateLimitConfig',

@@ -6,13 +6,13 @@ import { silentLog } from '@tollway/chassis/log/log.ts'
 import { rateLimitConfigKind } from '@tollway/crds/rate-limit-config.ts'
 import { apiVersion } from '@tollway/crds/resource-kind.ts'
 import { decodeDomain } from '@tollway/ratelimit/config/domain-codec.ts'
-import { customResourceDefinition } from '../../../../crds/generation/definition.ts'
 import { startApiProxy } from '../../../../test/support/api-proxy.ts'
 import {
   type KubeApiServer,
   missingKubeAssets,
   startKubeApiServer,
 } from '../../../../test/support/kube-api-server.ts'
+import { serveKinds } from '../../../../test/support/serve-kinds.ts'
 import { temporaryFolder } from '../../../../test/support/temporary-folder.ts'
 import { waitFor } from '../../../../test/support/wait-for.ts'
 import { createPublishedResources } from '../../../kinds/published-resources.ts'
@@ -54,10 +54,8 @@ describe('statuses on a real API server', { skip: missingKubeAssets(), timeout: 
 
   before(async () => {
     api = await startKubeApiServer()
-    const definitions = '/apis/apiextensions.k8s.io/v1/customresourcedefinitions'
-    await api.call('POST', definitions, customResourceDefinition(rateLimitConfigKind))
+    await serveKinds(api, [rateLimitConfigKind])
     token = await makeOperatorAccount(api, namespace)
-    await waitFor('the kind to be served', async () => (await api.call('GET', path)).status === 200)
     const access = writeServiceAccount(folder, await addressOf(api), { namespace, token })
     client = createKubeClient(access, { random: Math.random })
   })
