@@ -448,6 +448,34 @@ test('reports nothing of a stream that ends within a large report', async t => {
   assert.deepEqual([told.usages.length, closedBefore], [atEnd, 0])
 })
 
+test('reports nothing more when the process ends, neither what waits nor a new stream', async () => {
+  const ending = new AbortController()
+  let reports = 0
+  const report = async () => {
+    reports += 1
+    ending.abort()
+    return []
+  }
+  const buckets = {
+    open: () => ({ report, close() {} }),
+    count: () => ({ streams: 1, buckets: 0, shares: 0 }),
+  }
+  const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+  const options = { buckets, stats: createStats(), clock, ending: ending.signal, memoryBytes: 1e9 }
+  const [method] = quotaMethods(options)
+  assert.ok(method?.kind === 'bidi')
+  async function* messages() {
+    for (const user of ['a', 'b'])
+      yield Buffer.from(encode({ domain: 'shop', bucketQuotaUsages: [bucketId({ user })] }))
+  }
+  for (let streams = 0; streams < 2; streams += 1) {
+    const call = { metadata: new Map(), peer: '127.0.0.1:1' } as unknown as Call
+    for await (const _ of method.handle(messages(), call) as AsyncIterable<Uint8Array>);
+    for (let turns = 0; turns < 50; turns += 1) await new Promise(setImmediate)
+  }
+  assert.equal(reports, 1)
+})
+
 test('an id without entries is ignored', async t => {
   const { told, open } = await start(t)
   const stream = open()

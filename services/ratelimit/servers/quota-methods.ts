@@ -112,13 +112,13 @@ async function* answerReports(
   const answer = async ({ bytes, arrivedAtMs }: Arrived, isSuperseded: boolean) => {
     const hasReadAll = waiting.length === 0
     for (const { usages, abandoned, rejected } of known.read(bytes, arrivedAtMs)) {
+      // What is reported after the end of the stream would never be closed.
+      if (isOver) return
       stats.rejected.value += rejected
       if (hasReadAll) send(abandoned)
       send(await member.report(usages, isSuperseded))
       // Calls and timers do not wait for all reports that have arrived.
       await nextTurn()
-      // What is reported after the end of the stream would never be closed.
-      if (isOver) return
     }
   }
   const read = async () => {
