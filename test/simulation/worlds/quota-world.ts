@@ -506,8 +506,10 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
     } else if (name === 'demand') {
       // All others want less than their part, so that nearly all the rest is for this one.
       const { tokens, intervalSeconds } = capacities[form].alice
-      if (poor !== undefined || has < 0.9 * (tokens - 15 * intervalSeconds)) {
-        if (nowMs > Math.max(sinceMs, unknownUntilMs) + afterDemandMs)
+      const lacks = has < 0.9 * (tokens - 15 * intervalSeconds)
+      if (poor !== undefined || lacks) {
+        // One that had next to nothing can wait until a larger demand has returned what it got meanwhile.
+        if (nowMs > Math.max(sinceMs, unknownUntilMs) + (lacks ? afterDemandMs : settleMs))
           simulation.fail(
             hot,
             'a new demand is met after two reports',
@@ -556,6 +558,6 @@ function openQuotaWorld(simulation: Simulation, parts: QuotaParts) {
     apply,
     heal,
     findUnsettled,
-    settleMs: () => settleMs + bucketGrantMs + afterDemandMs + afterEndMs.kill + measureMs,
+    settleMs: () => 2 * settleMs + bucketGrantMs + afterEndMs.kill + measureMs,
   }
 }
