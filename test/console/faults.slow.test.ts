@@ -5,6 +5,7 @@ import { missingChromium } from '../support/browser.ts'
 import { type RedisServer, startRedis } from '../support/redis-server.ts'
 import { startReportingOperator, startReportingProcess } from '../support/reporting-operator.ts'
 import { missingProgram } from '../support/require-server.ts'
+import { waitFor } from '../support/wait-for.ts'
 import { type OpenConsole, openConsole } from './open-console.ts'
 import { editorToken, playConsole } from './played-console.ts'
 
@@ -87,8 +88,15 @@ describe('the console while processes fail', { skip: missing }, () => {
       .waitFor()
     await redis.restart()
     await failing.waitFor({ state: 'detached', timeout: connectMs })
-    await page.getByRole('button', { name: 'Read' }).click()
-    await page.locator('.values').waitFor()
+    // Another process may answer than the one that has reported, and reconnect later.
+    await waitFor(
+      'the values',
+      async () => {
+        await page.getByRole('button', { name: 'Read' }).click()
+        return page.locator('.values').isVisible()
+      },
+      connectMs,
+    )
   })
 
   test('the page reconnects by itself after a SIGKILL of the operator', async t => {
