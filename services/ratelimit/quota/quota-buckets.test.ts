@@ -287,6 +287,43 @@ test('what a proxy returns is pushed to the others', async () => {
   assert.ok(sum <= capacity && sum >= capacity * 0.98, `${sum} of ${capacity}`)
 })
 
+test('what a proxy has from a process that has stopped counts until it ends, if the next one tells it nothing', async () => {
+  const world = new World(rule('user', { delivery: 'Quota', requestsPerUnit: 1_000 }))
+  const all = 10 * capacity
+  const has = { busy: 0, idle: 0 }
+  const names = ['busy', 'idle'] as const
+  const reportBoth = async (proxies: readonly Proxy[], requests: typeof has) => {
+    for (const [nth, name] of names.entries()) {
+      const told = tokens(await report(proxies[nth] as Proxy, buckets[nth] as QuotaBucket, requests[name]))
+      if (told >= 0) has[name] = told
+    }
+    assert.ok(has.busy + has.idle <= all, `${has.busy} and ${has.idle}`)
+  }
+  const before = names.map(name => world.open(name))
+  let buckets = names.map(() => bucketOf('user'))
+  for (let round = 0; round < 3; round += 1) {
+    world.nowMs += 4_000
+    await reportBoth(before, { busy: 100_000, idle: 100_000 })
+  }
+  assert.ok(has.idle > all / 3)
+  for (const proxy of before) proxy.close()
+  await world.replace()
+  const again = names.map(name => world.open(name))
+  buckets = names.map(() => bucketOf('user'))
+  // So little is wanted that the process does not divide its part again for it.
+  for (let round = 0; round < 3; round += 1) {
+    await reportBoth(again, { busy: 100_000, idle: Math.min(round, 1) })
+    world.nowMs += 3_000
+  }
+  world.nowMs += 5_000
+  has.idle = 0
+  for (let round = 0; round < 3; round += 1) {
+    await reportBoth(again, { busy: 100_000, idle: 1 })
+    world.nowMs += 3_000
+  }
+  assert.ok(has.busy > all * 0.9, `${has.busy}`)
+})
+
 test('a proxy for which nothing is left is told so again before that ends: it would use the whole limit', async () => {
   const world = new World(rule('user', { delivery: 'Quota' }))
   const [one, two, three] = [world.open('one'), world.open('two'), world.open('three')]

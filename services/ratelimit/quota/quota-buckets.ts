@@ -329,9 +329,9 @@ export class QuotaBuckets {
     holding.wanted = steadyDemand(wanted, holding.wanted)
     // A bucket that had requests before this stream began may have an assignment of another process.
     const isReturning = isFirst && (elapsedMs > 0 || requests > 1)
-    const report = { wanted: holding.wanted, held: mostUsable(holding, nowMs), sequence: holding.sequence }
-    const used = isReturning ? usedOfShare({ allowed, elapsedMs }, capacity) : undefined
     const pod = this.#bucketOf(share)
+    const report = { wanted: holding.wanted, held: heldOf(holding, pod, nowMs), sequence: holding.sequence }
+    const used = isReturning ? usedOfShare({ allowed, elapsedMs }, capacity) : undefined
     const grant =
       pod.report(id, report, nowMs, used) ?? (isEnding(holding, nowMs) ? pod.nothingAt(nowMs) : undefined)
     return grant && setGrant(holding, grant, capacity, nowMs)
@@ -376,6 +376,16 @@ function findId(share: SharedLimit, name: string, { entries, holding }: QuotaBuc
 function mostUsable({ granted, held, assignedAtMs, endsAtMs }: Holding, nowMs: number): number {
   if (nowMs >= endsAtMs) return 0
   return nowMs - assignedAtMs >= transportMs ? granted : Math.max(held, granted)
+}
+
+/**
+ * Returns how much the proxy may be using. What it has from another process that has handed it over lasts until this
+ * process tells it a share, which it does not if that is nothing.
+ */
+function heldOf(holding: Holding, pod: PodBucket, nowMs: number): number {
+  const most = mostUsable(holding, nowMs)
+  if (holding.isTold || nowMs >= holding.endsAtMs) return most
+  return Math.max(most, pod.membersAt(nowMs).get(holding.id)?.held ?? 0)
 }
 
 /**
