@@ -15,7 +15,7 @@ import { parseArgs } from 'node:util'
  *     node examples/limits/quota/run.ts
  *
  * After its start the service learns for 20 seconds, and the Envoys admit everything. Then they admit 100 requests a second
- * together, without a call for each request. In the middle of the run most of the load moves to the other Envoy.
+ * together, without a call for each request. Later most of the load moves to the other Envoy.
  */
 const { values: options } = parseArgs({ options: { seconds: { type: 'string', default: '90' } } })
 
@@ -138,21 +138,19 @@ console.log(
 )
 console.log('          requests → admitted, a second')
 console.log('second    first Envoy   second Envoy   both admit')
-let hadMoved = false
+const movesAt = seconds * 0.7
 let before = running.map(load => ({ ...load }))
 for (let second = 5; second <= seconds; second += 5) {
-  const hasMoved = second > seconds * 0.7
+  const hasMoved = second > movesAt
   for (const [nth, load] of running.entries()) load.perSecond = loads[hasMoved ? 1 : 0][nth] ?? 0
   await setTimeout(reportEveryMs)
   const now = running.map(load => ({ ...load }))
   const perSecond = (nth: number, of: 'sent' | 'admitted') =>
     Math.round((((now[nth]?.[of] ?? 0) - (before[nth]?.[of] ?? 0)) * 1000) / reportEveryMs)
-  const each = [0, 1].map(nth => `${perSecond(nth, 'sent')} → ${perSecond(nth, 'admitted')}`)
-  const [first = '', other = ''] = each
+  const ofEnvoy = (nth: number) => `${perSecond(nth, 'sent')} → ${perSecond(nth, 'admitted')}`
   const both = `${perSecond(0, 'admitted') + perSecond(1, 'admitted')}`
-  const note = hasMoved && !hadMoved ? '   most of the load moves to the second' : ''
-  console.log(`${second}`.padEnd(10) + first.padEnd(14) + other.padEnd(15) + both + note)
-  hadMoved = hasMoved
+  const note = hasMoved && second - 5 <= movesAt ? '   most of the load moves to the second' : ''
+  console.log(`${second}`.padEnd(10) + ofEnvoy(0).padEnd(14) + ofEnvoy(1).padEnd(15) + both + note)
   before = now
 }
 process.exit()
