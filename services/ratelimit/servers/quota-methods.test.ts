@@ -102,6 +102,21 @@ async function start(t: TestContext, { memoryBytes = 128 * 1024 * 1024 } = {}) {
 
 const bucketId = (bucket: Record<string, string>) => ({ bucketId: { bucket } })
 const seconds = (value: number, nanos = 0) => ({ timeElapsed: { seconds: BigInt(value), nanos } })
+const toMessage = (...bucketQuotaUsages: NonNullable<Reports['bucketQuotaUsages']>) =>
+  Buffer.from(encode({ domain: 'shop', bucketQuotaUsages }))
+
+/** Returns the method itself, so that a test decides when each message arrives. */
+function methodOf(
+  buckets: Parameters<typeof quotaMethods>[0]['buckets'],
+  { ending = new AbortController(), memoryBytes = 1e9 } = {},
+): (messages: AsyncIterable<Buffer>) => AsyncIterable<Uint8Array> {
+  const clock = { nowMs: () => 0, monotonicMs: () => 0 }
+  const options = { buckets, stats: createStats(), clock, ending: ending.signal, memoryBytes }
+  const [method] = quotaMethods(options)
+  assert.ok(method?.kind === 'bidi')
+  const call = { metadata: new Map(), peer: '127.0.0.1:1' } as unknown as Call
+  return messages => method.handle(messages, call) as AsyncIterable<Uint8Array>
+}
 
 test('reads reports, and knows a bucket again in any order and spelling', async t => {
   const { told, open } = await start(t)
@@ -295,28 +310,19 @@ test('an id of 1 MB is not kept: its bucket is abandoned when it has no requests
 })
 
 test('keeps few ids for a proxy that does not read what it is told', async () => {
-  const told = new Told()
-  const options = {
-    buckets: told,
-    stats: createStats(),
-    memoryBytes: 1e6,
-    ending: new AbortController().signal,
-  }
-  const [method] = quotaMethods({ ...options, clock: { nowMs: () => 0, monotonicMs: () => 0 } })
-  assert.ok(method?.kind === 'bidi')
+  const handle = methodOf(new Told(), { memoryBytes: 1e6 })
   const answered = Promise.withResolvers<void>()
   const sent = Promise.withResolvers<void>()
   async function* reports() {
     for (let nth = 0; nth < 50; nth++) {
       const usage = bucketId({ user: `${nth}`.padEnd(100_000, 'x') })
-      yield Buffer.from(encode({ domain: 'shop', bucketQuotaUsages: [usage] }))
+      yield toMessage(usage)
       await answered.promise
     }
     sent.resolve()
     await new Promise(() => {})
   }
-  const call = { metadata: new Map(), peer: '127.0.0.1:1' } as unknown as Call
-  const answers = (method.handle(reports(), call) as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]()
+  const answers = handle(reports())[Symbol.asyncIterator]()
   await answers.next()
   answered.resolve()
   await sent.promise
@@ -384,27 +390,19 @@ async function reportsWhileWaiting(...reports: readonly NonNullable<Reports['buc
     }
     return []
   }
-  const buckets = {
+  const handle = methodOf({
     open: () => ({ report, close() {} }),
     count: () => ({ streams: 2, buckets: 0, shares: 0 }),
-  }
-  const ending = new AbortController()
-  const clock = { nowMs: () => 0, monotonicMs: () => 0 }
-  const options = { buckets, stats: createStats(), clock, ending: ending.signal, memoryBytes: 1e9 }
-  const [method] = quotaMethods(options)
-  assert.ok(method?.kind === 'bidi')
+  })
   const serve = async (messages: AsyncIterable<Buffer>) => {
-    const call = { metadata: new Map(), peer: '127.0.0.1:1' } as unknown as Call
-    for await (const _ of method.handle(messages, call) as AsyncIterable<Uint8Array>);
+    for await (const _ of handle(messages));
   }
-  const toMessage = (bucketQuotaUsages: NonNullable<Reports['bucketQuotaUsages']>) =>
-    Buffer.from(encode({ domain: 'shop', bucketQuotaUsages }))
   async function* first() {
-    yield toMessage(manyUsers('a'))
+    yield toMessage(...manyUsers('a'))
     await settled.promise
   }
   async function* second() {
-    for (const each of reports) yield toMessage(each)
+    for (const each of reports) yield toMessage(...each)
     await settled.promise
   }
   const served = [serve(first())]
@@ -460,17 +458,12 @@ test('reports nothing more when the process ends, neither what waits nor a new s
     open: () => ({ report, close() {} }),
     count: () => ({ streams: 1, buckets: 0, shares: 0 }),
   }
-  const clock = { nowMs: () => 0, monotonicMs: () => 0 }
-  const options = { buckets, stats: createStats(), clock, ending: ending.signal, memoryBytes: 1e9 }
-  const [method] = quotaMethods(options)
-  assert.ok(method?.kind === 'bidi')
+  const handle = methodOf(buckets, { ending })
   async function* messages() {
-    for (const user of ['a', 'b'])
-      yield Buffer.from(encode({ domain: 'shop', bucketQuotaUsages: [bucketId({ user })] }))
+    for (const user of ['a', 'b']) yield toMessage(bucketId({ user }))
   }
   for (let streams = 0; streams < 2; streams += 1) {
-    const call = { metadata: new Map(), peer: '127.0.0.1:1' } as unknown as Call
-    for await (const _ of method.handle(messages(), call) as AsyncIterable<Uint8Array>);
+    for await (const _ of handle(messages()));
     for (let turns = 0; turns < 50; turns += 1) await new Promise(setImmediate)
   }
   assert.equal(reports, 1)
