@@ -51,7 +51,6 @@ export function startProgram(
       resolve()
     })
   })
-  const ended = () => isEnded
   const exited = async () => {
     await closed
     return child.exitCode ?? child.signalCode ?? -1
@@ -63,7 +62,7 @@ export function startProgram(
     async said(text, deadlineMs) {
       const heard = () => (typeof text === 'string' ? said.includes(text) : text.test(said))
       try {
-        await waitFor(`"${text}"`, () => heard() || ended(), deadlineMs)
+        await waitFor(`"${text}"`, () => heard() || isEnded, deadlineMs)
       } catch (error) {
         throw new Error(`${(error as Error).message}\nthe output was: ${said}`)
       }
@@ -71,7 +70,7 @@ export function startProgram(
     },
     exited,
     end(signal = 'SIGTERM') {
-      if (!ended()) send(signal)
+      if (!isEnded) send(signal)
       return exited()
     },
   }
